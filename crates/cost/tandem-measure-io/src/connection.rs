@@ -80,6 +80,8 @@ pub(crate) struct Connection {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: u64,
+    /// Bytes before encryption, the head too.
+    pub(crate) plain: u64,
     /// First byte, transfer.
     pub(crate) steps: [Step; 2],
     /// When it was whole.
@@ -262,13 +264,16 @@ impl Connection {
             self.wire.security.write(request)?;
         }
         self.wire.collect()?;
-        self.wire.flush().await?;
+        if let Err(failure) = self.wire.flush().await {
+            return Err(self.wire.alert().unwrap_or(failure));
+        }
         let mut response = ResponseReader::new();
         let mut first = None;
+        let mut plain = 0;
         loop {
-            let reading = self
-                .wire
-                .plaintext(&mut response, &mut buffer.borrow_mut())?;
+            let reading =
+                self.wire
+                    .plaintext(&mut response, &mut buffer.borrow_mut(), &mut plain)?;
             if response.has_begun() {
                 first.get_or_insert(self.wire.last_read);
             }
@@ -291,6 +296,7 @@ impl Connection {
         Ok(Answer {
             status: response.status(),
             body: response.body_len(),
+            plain,
             steps: [
                 first.step_since(&begun, u32::from(!has_gone)),
                 done.step_since(&first, 0),
@@ -323,6 +329,8 @@ impl Connection {
             cipher_suite: suite.map(|suite| format!("{:?}", suite.suite())),
             group: group.map(|group| format!("{:?}", group.name())),
             chain: chain::facts(&self.chain()),
+            staple_bytes: 0,
+            asked_for_certificate: false,
         }
     }
 
@@ -446,11 +454,23 @@ impl Wire {
         Ok(bytes)
     }
 
+    /// What the other side has said before it stopped listening: in TLS 1.3 it hears the client's
+    /// last flight after the client has begun to send.
+    fn alert(&mut self) -> Option<Failure> {
+        while let Ok(1..) = self.security.read_from(&mut Incoming(&self.tcp)) {
+            if let Err(error) = self.security.process() {
+                return Some(error.into());
+            }
+        }
+        None
+    }
+
     /// Hands plaintext that is there to the reader of the answer.
     fn plaintext(
         &mut self,
         response: &mut ResponseReader,
         buffer: &mut Vec<u8>,
+        plain: &mut u64,
     ) -> Result<Plaintext, Failure> {
         buffer.resize(PIECE, 0);
         loop {
@@ -465,6 +485,7 @@ impl Wire {
                 }
                 Err(error) => return Err(error.into()),
             };
+            *plain += length as u64;
             match response.read(&buffer[..length]) {
                 Ok(Reading::Open) => {}
                 Ok(Reading::Whole(_)) => return Ok(Plaintext::Whole),

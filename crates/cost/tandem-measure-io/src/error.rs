@@ -42,6 +42,14 @@ pub enum MeasureError {
         /// Which.
         path: PathBuf,
     },
+    /// A file has no client certificate, or no key, or not the certificate's.
+    #[error("{}: {why}; give the client's certificates with --client-cert and their key with --client-key, both in PEM", path.display())]
+    Identity {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A list of paths is none.
     #[error("{name}: {source}")]
     Mix {

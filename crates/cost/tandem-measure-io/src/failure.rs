@@ -76,6 +76,17 @@ fn of_tls(error: &rustls::Error) -> Fault {
             | AlertDescription::InsufficientSecurity,
         )
         | rustls::Error::PeerIncompatible(_) => Fault::NothingInCommon,
+        // RFC 8446, section 6.2: what a server answers to a certificate of the client, or to none.
+        rustls::Error::AlertReceived(
+            AlertDescription::CertificateRequired
+            | AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied,
+        ) => Fault::ClientCertificate,
         _ => Fault::Tls,
     }
 }
@@ -116,6 +127,10 @@ mod tests {
             (
                 rustls::Error::AlertReceived(AlertDescription::ProtocolVersion),
                 Fault::NothingInCommon,
+            ),
+            (
+                rustls::Error::AlertReceived(AlertDescription::CertificateRequired),
+                Fault::ClientCertificate,
             ),
             (
                 rustls::Error::AlertReceived(AlertDescription::InternalError),

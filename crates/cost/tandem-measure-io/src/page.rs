@@ -39,6 +39,9 @@ pub fn page(outcomes: &[Outcome]) -> String {
     page.raw("</header>");
     page.remarks(outcomes);
     page.summary(outcomes);
+    for outcome in outcomes {
+        page.search(outcome);
+    }
     for figure in plots::figures(outcomes) {
         page.words("h2", figure.title);
         page.raw(&format!("<figure>\n{}", figure.svg));
@@ -81,7 +84,7 @@ impl Page {
     fn remarks(&mut self, outcomes: &[Outcome]) {
         for outcome in outcomes {
             self.raw("<div class=\"good\">");
-            self.words("strong", &format!("{} % reuse", outcome.reuse.value()));
+            self.words("strong", &outcome.label());
             self.list(outcome.remarks().into_iter());
             self.raw("</div>");
         }
@@ -90,7 +93,7 @@ impl Page {
     fn summary(&mut self, outcomes: &[Outcome]) {
         self.words("h2", "Results");
         self.head(&[
-            "reuse",
+            "run",
             "resumed",
             "connections",
             "a second",
@@ -109,7 +112,7 @@ impl Page {
                 .resumed_percent()
                 .map_or_else(|| "–".to_owned(), |percent| format!("{percent:.1} %"));
             self.row(&[
-                format!("{} %", outcome.reuse.value()),
+                outcome.label(),
                 resumed,
                 counts.connections.to_string(),
                 format!("{:.1}", outcome.connection_rate()),
@@ -125,10 +128,38 @@ impl Page {
         self.raw("</tbody></table></div>");
     }
 
+    /// How a rate was found.
+    fn search(&mut self, outcome: &Outcome) {
+        let Some(found) = &outcome.find_rate else {
+            return;
+        };
+        self.words("h2", &format!("The search for a rate, {}", outcome.label()));
+        self.words("p", &found.says());
+        self.head(&[
+            "connections a second",
+            "requests a second",
+            "p50",
+            "p99",
+            "failed",
+            "p99 within the bound?",
+        ]);
+        for trial in &found.tried {
+            self.row(&[
+                format!("{:.1}", trial.rate),
+                format!("{:.1}", trial.requests_per_second),
+                milliseconds(trial.p50 as f64),
+                milliseconds(trial.p99 as f64),
+                trial.failed.to_string(),
+                trial.verdict.says().to_owned(),
+            ]);
+        }
+        self.raw("</tbody></table></div>");
+    }
+
     fn phases(&mut self, outcomes: &[Outcome]) {
         self.words("h2", "Phases: time, bytes, round trips");
         self.head(&[
-            "reuse",
+            "run",
             "connection",
             "phase",
             "mean",
@@ -149,7 +180,7 @@ impl Page {
                 } in &kind.phases
                 {
                     self.row(&[
-                        format!("{} %", outcome.reuse.value()),
+                        outcome.label(),
                         kind.kind.says().to_owned(),
                         phase.says().to_owned(),
                         milliseconds(time.mean),

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tandem_measure::{Load, Mix};
+use tandem_measure::{Asked, Load, Mix};
 
 use crate::error::MeasureError;
+use crate::offers::{Group, Offers};
 use crate::target::Target;
 
 /// A TLS version.
@@ -15,6 +16,17 @@ pub enum TlsVersion {
     V12,
     /// 1.3.
     V13,
+}
+
+impl TlsVersion {
+    /// As on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V12 => "1.2",
+            Self::V13 => "1.3",
+        }
+    }
 }
 
 /// By which means sessions are resumed.
@@ -84,6 +96,8 @@ pub struct Plan {
     pub tls: Option<TlsVersion>,
     /// By which means sessions are resumed.
     pub resumption: Resumption,
+    /// What each connection offers.
+    pub offers: Offers,
     /// What is asked for.
     pub mix: Mix,
     /// The mix as it was given.
@@ -100,8 +114,36 @@ impl Plan {
     /// The versions to offer.
     ///
     /// # Errors
-    /// `Options`: the means of resumption belongs to the other version.
+    /// `Options`: the means of resumption, or the group, belongs to the other version; there is no
+    /// TLS.
     pub(crate) fn version(&self) -> Result<Option<TlsVersion>, MeasureError> {
+        if self.target.name.is_none() && !self.offers.is_default() {
+            return Err(MeasureError::Options(
+                "--group, --cipher and --client-cert need a URL with https://",
+            ));
+        }
+        let version = self.version_of_resumption()?;
+        let is_in_tls12 = self.offers.group.is_none_or(Group::is_in_tls12);
+        match version {
+            Some(TlsVersion::V12) if !is_in_tls12 => Err(MeasureError::Options(
+                "--group X25519MLKEM768 is of TLS 1.3; leave out TLS 1.2",
+            )),
+            _ => Ok(version),
+        }
+    }
+
+    /// What the result says of it.
+    pub(crate) fn asked(&self) -> Asked {
+        let offers = &self.offers;
+        Asked {
+            tls: self.tls.map(|version| version.name().to_owned()),
+            group: offers.group.map(|group| group.name().to_owned()),
+            cipher: offers.cipher.map(|cipher| cipher.name().to_owned()),
+            client_certificate: offers.identity.is_some(),
+        }
+    }
+
+    fn version_of_resumption(&self) -> Result<Option<TlsVersion>, MeasureError> {
         match (self.tls, self.resumption.version()) {
             (Some(TlsVersion::V12), Some(TlsVersion::V13)) => Err(MeasureError::Options(
                 "--resumption psk and 0rtt are of TLS 1.3; leave out --tls 1.2",

@@ -1,7 +1,7 @@
 //! The page's drawings: where the time of a connection goes, how latencies are spread, and what
 //! more reuse of sessions brings.
 
-use tandem_measure::{Outcome, Phase};
+use tandem_measure::{Outcome, Phase, Trial};
 use tandem_report::draw::{
     Anchor, Axis, Chart, Drawn, Entry, FULL, Kind as AxisKind, LABEL, Look, SMALL, Series, Shape,
     Svg, Swatch, draw_legend, legend_height,
@@ -35,15 +35,20 @@ pub(crate) struct Figure {
 /// All that can be drawn of these.
 pub(crate) fn figures(outcomes: &[Outcome]) -> Vec<Figure> {
     let measured: Vec<&Outcome> = outcomes.iter().filter(|one| one.seconds > 0.0).collect();
-    [phases(&measured), sweep(&measured), latencies(&measured)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        search(&measured),
+        phases(&measured),
+        sweep(&measured),
+        latencies(&measured),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Bars of mean times, phase by phase.
 fn phases(outcomes: &[&Outcome]) -> Option<Figure> {
-    const LEFT: f64 = 190.0;
+    const LEFT: f64 = 250.0;
     const ROW: f64 = 30.0;
     const BAR: f64 = 20.0;
     let rows: Vec<_> = outcomes
@@ -69,7 +74,7 @@ fn phases(outcomes: &[&Outcome]) -> Option<Figure> {
     draw_legend(&mut svg, &entries, (0.0, 0.0), FULL);
     for ((outcome, kind), row) in rows.iter().zip(0_u32..) {
         let y = top + ROW * f64::from(row);
-        let label = format!("{} at {} % reuse", kind.kind.says(), outcome.reuse.value());
+        let label = format!("{}: {}", outcome.label(), kind.kind.says());
         svg.text((LEFT - 8.0, y + 15.0), Anchor::End, LABEL, &label);
         let mut x = LEFT;
         for phase in &kind.phases {
@@ -90,10 +95,16 @@ fn phases(outcomes: &[&Outcome]) -> Option<Figure> {
 
 /// Rates and latencies over the share of reuse.
 fn sweep(outcomes: &[&Outcome]) -> Option<Figure> {
-    if outcomes.len() < 2 {
+    // Runs of one series: those that differ in something else have no place on its axis.
+    let first = outcomes.first()?;
+    let mut sorted = outcomes.to_vec();
+    sorted.retain(|outcome| {
+        let is_alike = outcome.asked == first.asked && outcome.keep_alive == first.keep_alive;
+        is_alike && (outcome.resumption == first.resumption || outcome.resumption == "any")
+    });
+    if sorted.len() < 2 {
         return None;
     }
-    let mut sorted = outcomes.to_vec();
     sorted.sort_by_key(|outcome| outcome.reuse);
     let share = |outcome: &Outcome| f64::from(outcome.reuse.value());
     let of = |figure: fn(&Outcome) -> f64, place: usize| Series {
@@ -146,6 +157,57 @@ fn sweep(outcomes: &[&Outcome]) -> Option<Figure> {
     })
 }
 
+/// Latencies over the rates of a search.
+fn search(outcomes: &[&Outcome]) -> Option<Figure> {
+    let searches: Vec<_> = outcomes
+        .iter()
+        .filter_map(|outcome| Some((outcome, outcome.find_rate.as_ref()?)))
+        .take(COLOURS.len())
+        .collect();
+    let (_, first) = searches.first()?;
+    let points = |tried: &[Trial]| {
+        let mut points: Vec<(f64, f64)> = tried
+            .iter()
+            .filter(|trial| trial.p99 > 0)
+            .map(|trial| (trial.rate, trial.p99 as f64 / 1e3))
+            .collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points
+    };
+    let chart = Chart {
+        name: "search",
+        description: "99th percentile of the latency by the rate".to_owned(),
+        x: Axis {
+            kind: AxisKind::Linear,
+            title: "connections/s",
+        },
+        y: Axis {
+            kind: AxisKind::Logarithmic,
+            title: "p99, ms",
+        },
+        legend: searches
+            .iter()
+            .enumerate()
+            .map(|(place, (outcome, _))| entry(place, &outcome.label()))
+            .collect(),
+        series: searches
+            .iter()
+            .zip(COLOURS.iter().zip(SHAPES))
+            .map(|((_, found), (colour, shape))| Series {
+                points: points(&found.tried),
+                colour,
+                drawn: Drawn::LineWithMarks(shape),
+            })
+            .collect(),
+        reference: Some((first.p99_bound as f64 / 1e3, "bound", Anchor::Start)),
+    };
+    Some(Figure {
+        title: "The highest rate within the bound",
+        caption: "Each mark is a run in an open loop. A connection that takes ten times the bound is given up, and counts with that time.",
+        svg: chart.draw(),
+    })
+}
+
 /// How rare which latency is.
 fn latencies(outcomes: &[&Outcome]) -> Option<Figure> {
     let shown: Vec<&&Outcome> = outcomes
@@ -170,7 +232,7 @@ fn latencies(outcomes: &[&Outcome]) -> Option<Figure> {
         legend: shown
             .iter()
             .enumerate()
-            .map(|(place, outcome)| entry(place, &format!("{} % reuse", outcome.reuse.value())))
+            .map(|(place, outcome)| entry(place, &outcome.label()))
             .collect(),
         series: shown
             .iter()

@@ -51,7 +51,7 @@ pub fn measure(
         ));
     }
     process::raise_descriptor_limit();
-    let config = tls::config(plan)?;
+    let (config, witness) = tls::config(plan)?;
     let board = Arc::new(Board::new());
     let loads = shares(plan.load);
     let (tell, told) = mpsc::channel();
@@ -99,7 +99,10 @@ pub fn measure(
         tally.add(&of_thread);
         whole.add(&whole_of_thread);
     }
-    Ok(outcome(plan, reuse, &board, &ran, &tally, whole))
+    let mut outcome = outcome(plan, reuse, &board, &ran, &tally, whole);
+    outcome.server.staple_bytes = witness.staple_bytes();
+    outcome.server.asked_for_certificate = witness.was_asked();
+    Ok(outcome)
 }
 
 /// How a run went.
@@ -190,6 +193,7 @@ fn outcome(
         load: plan.load,
         reuse,
         resumption: plan.resumption.name().to_owned(),
+        asked: plan.asked(),
         keep_alive: plan.keep_alive,
         mix: plan.mix_name.clone(),
         seed: plan.seed,
@@ -201,6 +205,7 @@ fn outcome(
         latency: Percentiles::default(),
         kinds: Vec::new(),
         generator: GeneratorCost::of(&ran.efforts, ran.measured.max(WarmUp::SLOT), tally),
+        find_rate: None,
         whole_run: whole,
         curve: Vec::new(),
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tandem_measure::{KindOutcome, Outcome, Percentiles, PhaseOutcome};
+use tandem_measure::{FoundRate, KindOutcome, Outcome, Percentiles, PhaseOutcome};
 
 /// One result, in full.
 #[must_use]
@@ -13,14 +13,16 @@ pub fn table(outcome: &Outcome) -> String {
     text
 }
 
-/// Results of several shares of reuse, a line each.
+/// Several results, a line each.
 #[must_use]
 pub fn comparison(outcomes: &[Outcome]) -> String {
+    let labels: Vec<String> = outcomes.iter().map(Outcome::label).collect();
+    let width = labels.iter().map(String::len).max().unwrap_or_default();
     let mut text = format!(
-        "{:>6}  {:>8}  {:>13}  {:>11}  {:>11}  {:>13}  {:>13}  {:>7}\n",
-        "reuse", "resumed", "connections/s", "p50", "p99", "full, mean", "resumed, mean", "failed"
+        "{:<width$}  {:>8}  {:>13}  {:>11}  {:>11}  {:>13}  {:>13}  {:>7}\n",
+        "run", "resumed", "connections/s", "p50", "p99", "full, mean", "resumed, mean", "failed"
     );
-    for outcome in outcomes {
+    for (outcome, label) in outcomes.iter().zip(&labels) {
         let resumed = outcome
             .resumed_percent()
             .map_or_else(|| "-".to_owned(), |percent| format!("{percent:.1} %"));
@@ -32,8 +34,7 @@ pub fn comparison(outcomes: &[Outcome]) -> String {
         };
         let _ = writeln!(
             text,
-            "{:>4} %  {resumed:>8}  {:>13.1}  {:>11}  {:>11}  {:>13}  {:>13}  {:>7}",
-            outcome.reuse.value(),
+            "{label:<width$}  {resumed:>8}  {:>13.1}  {:>11}  {:>11}  {:>13}  {:>13}  {:>7}",
             outcome.connection_rate(),
             milliseconds(outcome.latency.p50 as f64),
             milliseconds(outcome.latency.p99 as f64),
@@ -91,10 +92,39 @@ fn write_table(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
             milliseconds(generator.late.p99 as f64),
         )?;
     }
+    if let Some(found) = &outcome.find_rate {
+        writeln!(text, "{}", trials(found))?;
+    }
     for remark in outcome.remarks() {
         writeln!(text, "  * {remark}")?;
     }
     Ok(())
+}
+
+/// The runs of a search, a line each.
+fn trials(found: &FoundRate) -> String {
+    let mut text = format!(
+        "  {:>13}  {:>11}  {:>11}  {:>11}  {:>7}  p99 within {}?\n",
+        "connections/s",
+        "requests/s",
+        "p50",
+        "p99",
+        "failed",
+        milliseconds(found.p99_bound as f64)
+    );
+    for trial in &found.tried {
+        let _ = writeln!(
+            text,
+            "  {:>13.1}  {:>11.1}  {:>11}  {:>11}  {:>7}  {}",
+            trial.rate,
+            trial.requests_per_second,
+            milliseconds(trial.p50 as f64),
+            milliseconds(trial.p99 as f64),
+            trial.failed,
+            trial.verdict.says(),
+        );
+    }
+    text
 }
 
 /// What was measured.
@@ -127,8 +157,22 @@ pub(crate) fn conditions(outcome: &Outcome) -> String {
         Some(number) => format!("{number} requests each"),
         None => "kept open".to_owned(),
     };
+    let asked = &outcome.asked;
+    let mut only: Vec<String> = asked
+        .tls
+        .iter()
+        .map(|version| format!("TLS {version}"))
+        .collect();
+    only.extend([&asked.group, &asked.cipher].into_iter().flatten().cloned());
+    let mut limits = match only.as_slice() {
+        [] => String::new(),
+        some => format!("; only {}", some.join(", ")),
+    };
+    if asked.client_certificate {
+        limits.push_str("; with a client certificate");
+    }
     format!(
-        "{}, {kept}; mix {}; reuse {} % ({}); {:.1} s after a warm-up of {:.1} s; seed {}",
+        "{}, {kept}; mix {}; reuse {} % ({}){limits}; {:.1} s after a warm-up of {:.1} s; seed {}",
         outcome.load.says(),
         outcome.mix,
         outcome.reuse.value(),

@@ -69,6 +69,20 @@ impl Target {
             path: parts.path.to_owned(),
         })
     }
+
+    /// Whether it is reached by TLS.
+    #[must_use]
+    pub fn has_tls(&self) -> bool {
+        self.name.is_some()
+    }
+}
+
+/// Scheme, host and port of a URL as they are written, without what follows.
+#[must_use]
+pub fn origin(url: &str) -> &str {
+    let host = url.find("://").map_or(0, |at| at + 3);
+    let length = url[host..].find(['/', '?', '#']);
+    length.map_or(url, |length| &url[..host + length])
 }
 
 /// The first that takes a connection; where none does, the first, whose failure is then told.
@@ -157,6 +171,18 @@ mod tests {
                 path,
             };
             assert_eq!(parts(url), Ok(expected), "{url}");
+        }
+    }
+
+    #[test]
+    fn an_origin_has_no_path() {
+        for (url, expected) in [
+            ("https://a:8443/b/c?d", "https://a:8443"),
+            ("https://a", "https://a"),
+            ("http://[::1]?x", "http://[::1]"),
+            ("a/b", "a"),
+        ] {
+            assert_eq!(origin(url), expected);
         }
     }
 

@@ -13,11 +13,11 @@ use rustls::{
     ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     SupportedProtocolVersion,
 };
-use tandem_channel::crypto;
 
 use crate::error::MeasureError;
 use crate::plan::{Plan, Resumption, TlsVersion, Trust};
 use crate::sessions::Sessions;
+use crate::witness::{WatchedIdentity, WatchedVerifier, Witness};
 
 /// Where distributions keep the issuers that they trust: Debian and Alpine, Fedora, SUSE.
 const SYSTEM: [&str; 3] = [
@@ -26,13 +26,15 @@ const SYSTEM: [&str; 3] = [
     "/etc/ssl/ca-bundle.pem",
 ];
 
-/// What all threads have in common. A thread adds its sessions: [`with_sessions`].
+/// What all threads have in common, and who watches their handshakes. A thread adds its sessions:
+/// [`with_sessions`].
 ///
 /// # Errors
-/// `Options`, `File`, `Certificates`, `Tls`.
-pub(crate) fn config(plan: &Plan) -> Result<ClientConfig, MeasureError> {
-    let provider = Arc::new(crypto::default_provider());
-    let verifier: Arc<dyn ServerCertVerifier> = match &plan.trust {
+/// `Options`, `File`, `Certificates`, `Identity`, `Tls`.
+pub(crate) fn config(plan: &Plan) -> Result<(ClientConfig, Arc<Witness>), MeasureError> {
+    let provider = Arc::new(plan.offers.provider());
+    let witness = Arc::new(Witness::default());
+    let inner: Arc<dyn ServerCertVerifier> = match &plan.trust {
         // Nobody's are looked at.
         _ if plan.target.name.is_none() => Arc::new(Anybody(Arc::clone(&provider))),
         Trust::Anybody => Arc::new(Anybody(Arc::clone(&provider))),
@@ -44,14 +46,27 @@ pub(crate) fn config(plan: &Plan) -> Result<ClientConfig, MeasureError> {
         Some(TlsVersion::V13) => &[&TLS13],
         None => &[&TLS13, &TLS12],
     };
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let identity = match &plan.offers.identity {
+        Some(identity) => Some(identity.read(&provider)?),
+        None => None,
+    };
+    let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)?
         .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth();
+        .with_custom_certificate_verifier(Arc::new(WatchedVerifier {
+            inner,
+            witness: Arc::clone(&witness),
+        }));
+    let mut config = match identity {
+        Some(inner) => builder.with_client_cert_resolver(Arc::new(WatchedIdentity {
+            inner,
+            witness: Arc::clone(&witness),
+        })),
+        None => builder.with_no_client_auth(),
+    };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.enable_early_data = plan.resumption == Resumption::ZeroRtt;
-    Ok(config)
+    Ok((config, witness))
 }
 
 /// The same with sessions of its own.

@@ -207,6 +207,7 @@ async fn visit(client: &Client, intended: Instant) -> Result<(), Failed> {
             whole: answer.done.saturating_duration_since(begun),
             steps: answer.steps,
             body: answer.body,
+            plain: answer.plain,
         };
         match answer.status {
             400..=499 => {

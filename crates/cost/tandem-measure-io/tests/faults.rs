@@ -11,7 +11,9 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Measured, Place, free_port, has, listen, number};
-use rustls::server::StoresServerSessions;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{StoresServerSessions, WebPkiClientVerifier};
 use rustls::version::{TLS12, TLS13};
 
 /// A short run, in lines of JSON.
@@ -78,6 +80,68 @@ fn a_server_that_says_nothing_is_a_time_out() {
         "answer_timed_out",
         "no whole answer",
     );
+}
+
+#[test]
+fn an_answer_that_trickles_is_a_time_out_and_no_request() {
+    if !has(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let trickling = place.serve(
+        "good",
+        |config| config,
+        &[&TLS13],
+        |stream| {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n");
+            // A byte now and then: never silent for as long as the client waits.
+            while stream.write_all(b"x").and_then(|()| stream.flush()).is_ok() {
+                thread::park_timeout(Duration::from_millis(200));
+            }
+        },
+    );
+    let measured = place.measure(trickling, HASTY);
+    assert_fails(&measured, "answer_timed_out", "no whole answer");
+}
+
+#[test]
+fn a_client_certificate_that_is_missing_is_told_with_its_remedy() {
+    if !has(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let roots = CertificateDer::pem_file_iter(place.path("ca.pem")).unwrap();
+    let mut store = rustls::RootCertStore::empty();
+    store.add_parsable_certificates(roots.map(Result::unwrap));
+    let asks = |_: rustls::ServerConfig| {
+        let provider = Arc::new(tandem_channel::crypto::default_provider());
+        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider);
+        let chain = CertificateDer::pem_file_iter(place.path("good.pem")).unwrap();
+        let key = PrivateKeyDer::from_pem_file(place.path("good.key")).unwrap();
+        let provider = Arc::new(tandem_channel::crypto::default_provider());
+        rustls::ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])
+            .unwrap()
+            .with_client_cert_verifier(builder.build().unwrap())
+            .with_single_cert(chain.map(Result::unwrap).collect(), key)
+            .unwrap()
+    };
+    let server = place.serve("good", asks, &[&TLS13], |stream| {
+        let _ = stream.write_all(ANSWER);
+    });
+    let measured = place.measure(server, SHORT);
+    assert_fails(&measured, "client_certificate", "--client-cert");
+    // A certificate that no issuer of the server's has signed.
+    let other = "--client-cert stranger.pem --client-key stranger.key";
+    place.openssl(
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout stranger.key \
+         -out stranger.pem -days 30 -subj /CN=stranger",
+    );
+    let measured = place.measure(server, &format!("{SHORT} {other}"));
+    assert_fails(&measured, "client_certificate", "--client-cert");
+    let own = "--client-cert good.pem --client-key good.key";
+    let measured = place.measure(server, &format!("{SHORT} {own}"));
+    assert!(number(&measured.json()[0], "/requests") > 0);
 }
 
 #[test]
@@ -292,6 +356,42 @@ fn a_server_that_gives_no_session_is_said_to_give_none() {
     let stdout = measured.stdout();
     assert!(stdout.contains("resumed 0 (0.0 %)"), "{stdout}");
     assert!(stdout.contains("the server had given none"), "{stdout}");
+}
+
+#[test]
+fn our_own_lack_of_ports_is_said_with_its_remedy() {
+    if !has(&["unshare", "ip"]) {
+        return;
+    }
+    if !tandem_testkit::is_root() {
+        tandem_testkit::skipped("needs root for a network of its own");
+        return;
+    }
+    let place = Place::new();
+    // A network of its own, with three ports for connections. The server answers one at a time, so
+    // that more than three are wanted at once.
+    let script = "ip link set lo up\n\
+        echo 40000 40002 > /proc/sys/net/ipv4/ip_local_port_range\n\
+        openssl s_server -www -cert good.pem -key good.key -accept 127.0.0.1:4433 >server.log 2>&1 &\n\
+        server=$!\n\
+        trap 'kill $server' EXIT\n\
+        until grep -q ' 0100007F:1151 .* 0A ' /proc/net/tcp; do kill -0 $server || exit 9; done\n\
+        \"$0\" https://localhost:4433/ --ca ca.pem --connections 20 --duration 0.5\n";
+    let output = Command::new("unshare")
+        .args(["--net", "sh", "-c", script])
+        .arg(env!("CARGO_BIN_EXE_tandem-measure"))
+        .current_dir(place.path(""))
+        .output()
+        .unwrap();
+    let measured = Measured(output);
+    let stdout = measured.stdout();
+    for words in ["this side has no ports left", "ip_local_port_range"] {
+        assert!(
+            stdout.contains(words),
+            "{words}: {stdout}{}",
+            measured.stderr()
+        );
+    }
 }
 
 #[test]

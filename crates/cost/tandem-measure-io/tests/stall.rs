@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{Place, has};
 use nix::sys::signal::{Signal, kill};
 use tandem_measure::{Load, Mix, Percent};
-use tandem_measure_io::{Plan, Resumption, Target, Trust, measure};
+use tandem_measure_io::{Offers, Plan, Resumption, Target, Trust, measure};
 
 /// Connections that start in the second in which the server is stopped, on the average.
 const RATE: f64 = 100.0;
@@ -28,6 +28,7 @@ fn a_second_in_which_the_server_is_stopped_shows() {
         timeout: Duration::from_secs(30),
         tls: None,
         resumption: Resumption::None,
+        offers: Offers::default(),
         mix: Mix::Page,
         mix_name: "the URL".to_owned(),
         keep_alive: Some(1),

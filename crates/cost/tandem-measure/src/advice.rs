@@ -1,5 +1,7 @@
 //! What would help this server, from what was measured there. What was not measured is not advised.
 
+mod choice;
+
 use crate::counts::Counts;
 use crate::limit::Limit;
 use crate::outcome::{Load, Outcome};
@@ -10,6 +12,15 @@ use crate::phase::{Kind, Phase};
 const FIRST_WINDOW: f64 = 14_600.0;
 /// Below this share of the greater one a difference is taken for chance.
 const CHANCE: f64 = 0.1;
+
+/// The most that a record has of an answer, bytes (RFC 8446, section 5.1).
+const FULL_RECORD: f64 = 16_384.0;
+/// Bytes around a record of TLS 1.3: header, type, tag (RFC 8446, section 5.2).
+const RECORD_13: f64 = 5.0 + 1.0 + 16.0;
+/// The same in TLS 1.2 with AES-GCM: header, explicit nonce, tag (RFC 5288, section 3).
+const RECORD_12: f64 = 5.0 + 8.0 + 16.0;
+/// Below this share of the bytes a gain is not worth a word.
+const LITTLE: f64 = 0.005;
 
 /// The advice that these results of one server bear out, one sentence or two each.
 #[must_use]
@@ -22,8 +33,12 @@ pub fn advice(outcomes: &[Outcome]) -> Vec<String> {
     advice.extend(resumption(&measured));
     advice.extend(sweep(&measured));
     advice.extend(single(&measured));
+    advice.extend(choice::means(&measured));
     advice.extend(kept(&measured));
+    advice.extend(choice::all(&measured));
+    advice.extend(records(&measured));
     advice.extend(chain(&measured));
+    advice.extend(staple(&measured));
     advice.extend(flight(&measured));
     advice
 }
@@ -58,6 +73,7 @@ fn resumption(outcomes: &[&Outcome]) -> Option<String> {
 
 /// What more reuse brought, from the least to the most of a sweep.
 fn sweep(outcomes: &[&Outcome]) -> Option<String> {
+    let outcomes = like_the_first(outcomes);
     let least = outcomes.iter().min_by_key(|outcome| outcome.reuse)?;
     let most = outcomes.iter().max_by_key(|outcome| outcome.reuse)?;
     if least.reuse == most.reuse || most.counts.resumed == 0 {
@@ -68,10 +84,7 @@ fn sweep(outcomes: &[&Outcome]) -> Option<String> {
         Load::Connections(_) => (least.connection_rate(), most.connection_rate()),
         Load::Rate(_) => (most.latency.mean, least.latency.mean),
     };
-    let doubtful = [least, most].into_iter().any(|outcome| {
-        !outcome.steady || !matches!(outcome.generator.limit, Limit::NotTheGenerator(_))
-    });
-    if doubtful {
+    if [least, most].into_iter().any(|run| is_doubtful(run)) {
         return Some(format!(
             "Session reuse: what {} % in place of {} % brings is not known: a run was not steady, \
              or the generator was its limit. Measure again, with less load.",
@@ -105,10 +118,34 @@ fn sweep(outcomes: &[&Outcome]) -> Option<String> {
     })
 }
 
+/// Those that differ from the first in nothing but the sessions that were reused.
+fn like_the_first<'a>(outcomes: &[&'a Outcome]) -> Vec<&'a Outcome> {
+    let Some(first) = outcomes.first() else {
+        return Vec::new();
+    };
+    let is_like = |outcome: &&&Outcome| {
+        outcome.asked == first.asked
+            && outcome.keep_alive == first.keep_alive
+            && (outcome.resumption == first.resumption || outcome.resumption == "any")
+    };
+    outcomes.iter().filter(is_like).copied().collect()
+}
+
+/// Whether a run proves no gain.
+fn is_doubtful(outcome: &Outcome) -> bool {
+    !outcome.steady || !matches!(outcome.generator.limit, Limit::NotTheGenerator(_))
+}
+
 /// What one resumed connection spares, in bytes and round trips, which the load does not change.
 fn single(outcomes: &[&Outcome]) -> Option<String> {
-    let of = |kind| outcomes.iter().find_map(|outcome| outcome.kind(kind));
-    let (full, resumed) = (of(Kind::Full)?, of(Kind::Resumed)?);
+    // Of one version: the handshakes of both are different.
+    let (version, resumed) = outcomes
+        .iter()
+        .find_map(|outcome| Some((&outcome.server.tls, outcome.kind(Kind::Resumed)?)))?;
+    let mut same = outcomes
+        .iter()
+        .filter(|outcome| outcome.server.tls == *version);
+    let full = same.find_map(|outcome| outcome.kind(Kind::Full))?;
     let handshake = [Phase::ServerFlight, Phase::KeyExchange];
     let sum = |kind: &crate::outcome::KindOutcome, of: fn(&crate::outcome::PhaseOutcome) -> f64| {
         handshake
@@ -181,6 +218,53 @@ fn chain(outcomes: &[&Outcome]) -> Vec<String> {
     advice
 }
 
+/// Whether answers come in more and smaller records than they need.
+fn records(outcomes: &[&Outcome]) -> Option<String> {
+    // On kept connections nothing else crosses with the answers.
+    let (outcome, kept) = outcomes
+        .iter()
+        .find_map(|outcome| Some((outcome, outcome.kind(Kind::Kept)?)))?;
+    let each = match outcome.server.tls.as_deref()? {
+        "1.3" => RECORD_13,
+        _ => RECORD_12,
+    };
+    let answer = [Phase::FirstByte, Phase::Transfer];
+    let received: f64 = answer
+        .iter()
+        .filter_map(|phase| kept.phase(*phase))
+        .map(|phase| phase.received)
+        .sum();
+    let around = received - kept.plain;
+    let records = around / each;
+    // An answer's head may well have a record of its own.
+    let needed = (kept.plain / FULL_RECORD).ceil() + 1.0;
+    let spared = around - needed * each;
+    (kept.plain > FULL_RECORD / 4.0 && spared > LITTLE * received).then(|| {
+        format!(
+            "Record size: an answer of {:.0} bytes came in {records:.0} records of {:.0} bytes. \
+             Records of 16 kB would spare {spared:.0} bytes of each answer ({:.1} %).",
+            kept.plain,
+            kept.plain / records,
+            spared * 100.0 / received
+        )
+    })
+}
+
+/// What a stapled OCSP response takes.
+fn staple(outcomes: &[&Outcome]) -> Option<String> {
+    let (bytes, flight) = outcomes.iter().find_map(|outcome| {
+        let flight = outcome.kind(Kind::Full)?.phase(Phase::ServerFlight)?;
+        (outcome.server.staple_bytes > 0).then_some((outcome.server.staple_bytes, flight))
+    })?;
+    Some(format!(
+        "Staple: the OCSP response takes {bytes} of the {:.0} bytes of the server's flight in \
+         each full handshake ({:.0} %). Leave it out if neither your certificate (must-staple) nor \
+         your clients require it.",
+        flight.received,
+        bytes as f64 * 100.0 / flight.received.max(1.0)
+    ))
+}
+
 /// Whether a full handshake's first flight outgrows what can be sent at once.
 fn flight(outcomes: &[&Outcome]) -> Option<String> {
     let full = outcomes
@@ -249,6 +333,7 @@ mod tests {
             whole: time,
             steps: [Step::default(); 2],
             body: 0,
+            plain: 0,
         });
     }
 
@@ -351,6 +436,81 @@ mod tests {
         assert!(root.contains("leave out the root") && root.contains("1000 of 3000"));
         let mixed = judged(&[("leaf", "one"), ("two", "root"), ("one", "two")]);
         assert!(mixed.contains("out of order"), "{mixed}");
+    }
+
+    #[test]
+    fn small_records_are_told_and_full_ones_are_not() {
+        let of = |plain: f64, received: f64| {
+            let mut tally = Tally::default();
+            answered(&mut tally, Kind::Kept, 2);
+            let mut run = outcome().with(&tally);
+            run.server.tls = Some("1.3".to_owned());
+            run.kinds[0].plain = plain;
+            run.kinds[0].phases[0].received = received;
+            advice(&[run]).join("\n")
+        };
+        // 100 kB in 75 records of 1,366 bytes.
+        let small = of(102_400.0, 102_400.0 + 75.0 * 22.0);
+        assert!(small.contains("75 records of 1365 bytes"), "{small}");
+        assert!(small.contains("spare 1474 bytes"), "{small}");
+        assert_eq!(of(102_400.0, 102_400.0 + 8.0 * 22.0), "");
+    }
+
+    #[test]
+    fn a_staple_is_told_with_its_share() {
+        let mut run = run(0, CLOSED, &[FULL]);
+        run.server.staple_bytes = 300;
+        let advice = advice(&[run]);
+        assert!(advice[0].contains("300 of the 3000 bytes"), "{advice:?}");
+        assert!(advice[0].contains("(10 %)"), "{advice:?}");
+    }
+
+    #[test]
+    fn choices_are_compared_with_what_the_server_chose() {
+        let group = |name: &str, connections: usize| {
+            let mut run = run(0, CLOSED, &vec![FULL; connections]);
+            run.asked.group = Some(name.to_owned());
+            run.server.group = Some(name.to_owned());
+            run
+        };
+        let mut first = run(0, CLOSED, &[FULL; 100]);
+        first.server.group = Some("secp384r1".to_owned());
+        let all = advice(&[first.clone(), group("X25519", 180), group("P-256", 150)]);
+        assert_eq!(
+            all,
+            [
+                "Group: X25519 alone gave 18.0 connections a second, the server's own choice \
+              (secp384r1) 10.0 (1.8 times). All: P-256 15.0, X25519 18.0."
+            ]
+        );
+        let chance = advice(&[first.clone(), group("X25519", 104), group("P-256", 96)]);
+        assert!(chance[0].contains("no other one gave more"), "{chance:?}");
+        assert_eq!(
+            advice(&[first, group("X25519", 200)]).len(),
+            0,
+            "one is no choice"
+        );
+    }
+
+    #[test]
+    fn a_means_that_does_not_work_is_told() {
+        let by = |means: &str, offers: &[OfferOutcome]| {
+            let mut run = run(100, CLOSED, offers);
+            run.resumption = means.to_owned();
+            run
+        };
+        let none = OfferOutcome::NothingThere;
+        let runs = [
+            run(0, CLOSED, &[FULL; 100]),
+            by("id", &[none; 100]),
+            by("ticket", &[TAKEN; 300]),
+        ];
+        let all = advice(&runs).join("\n");
+        assert!(
+            all.contains("by id resumed 0 % of the connections and gave 10.0"),
+            "{all}"
+        );
+        assert!(all.contains("by ticket 100 % and 30.0"), "{all}");
     }
 
     #[test]

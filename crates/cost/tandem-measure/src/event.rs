@@ -80,4 +80,6 @@ pub struct Exchange {
     pub steps: [Step; 2],
     /// Bytes of the answer's body.
     pub body: u64,
+    /// Bytes of the answer before encryption, its head too.
+    pub plain: u64,
 }

@@ -38,6 +38,8 @@ pub enum Fault {
     Certificate,
     /// The server has no TLS version, suite or group in common with us.
     NothingInCommon,
+    /// The server wants a certificate of the client, or not this one.
+    ClientCertificate,
     /// The server ended the handshake with another alert, or broke the protocol.
     Tls,
     /// The answer is no HTTP/1.
@@ -68,6 +70,7 @@ impl Fault {
             | Self::Untrusted
             | Self::Certificate
             | Self::NothingInCommon
+            | Self::ClientCertificate
             | Self::Tls
             | Self::NotHttp
             | Self::Status4xx
@@ -117,7 +120,12 @@ impl Fault {
             }
             Self::NothingInCommon => {
                 "the server has no TLS version, cipher suite or group in common with this \
-                 client; choose another version with --tls"
+                 client; leave out --tls, --group and --cipher, or choose others; a server of TLS \
+                 1.2 that wants a client certificate says the same"
+            }
+            Self::ClientCertificate => {
+                "the server wants a client certificate, or another one; give one that it trusts with \
+                 --client-cert and --client-key"
             }
             Self::Tls => {
                 "the server ended the handshake with an alert or broke TLS; its log says why"

@@ -15,14 +15,18 @@ mod arrivals;
 mod counts;
 mod event;
 mod fault;
+mod file;
+mod found;
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
 mod limit;
 mod mix;
+mod modern;
 mod outcome;
 mod phase;
 mod reuse;
+mod search;
 mod tally;
 mod times;
 mod warm_up;
@@ -32,14 +36,17 @@ pub use arrivals::Arrivals;
 pub use counts::{Bytes, Counts};
 pub use event::{EarlyData, Exchange, Handshake, Means, OfferOutcome};
 pub use fault::Fault;
+pub use file::FileSpec;
+pub use found::{FoundRate, LimitedBy, Trial, Verdict};
 pub use http::{HttpError, MAX_HEAD_LEN, Reading, ResponseReader};
 pub use limit::{Effort, Limit, Spare};
-pub use mix::{FileSpec, Mix, MixError, Requests};
+pub use mix::{Mix, MixError, Requests};
 pub use outcome::{
-    CertificateFacts, GeneratorCost, KindOutcome, Load, Outcome, PhaseOutcome, ServerFacts,
+    Asked, CertificateFacts, GeneratorCost, KindOutcome, Load, Outcome, PhaseOutcome, ServerFacts,
 };
 pub use phase::{HandshakeForm, Kind, Phase, Step, handshake_round_trips};
 pub use reuse::{Offer, Percent, ReuseCounter};
+pub use search::RateSearch;
 pub use tally::{KindTally, PhaseTally, Tally};
 pub use times::{Percentiles, Times};
 pub use warm_up::{Slot, WarmUp};

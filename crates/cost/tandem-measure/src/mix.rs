@@ -1,4 +1,5 @@
-//! What is asked for: one page, files of one size, the file mix of SPECweb96, or a list of paths.
+//! What is asked for: one page, files of one size, the file mix of SPECweb96, that of web pages of
+//! today (`modern`), or a list of URLs.
 //!
 //! SPECweb96 (<https://www.spec.org/osg/web96/workload.html>): files below 1 kB are 35 % of the
 //! requests, to 10 kB 50 %, to 100 kB 14 %, to 1 MB 1 %; each class has nine sizes, 1 to 9 times
@@ -9,6 +10,9 @@ use core::fmt;
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
+
+use crate::file::FileSpec;
+use crate::modern;
 
 /// Share of each class, per cent.
 const CLASSES: [u32; 4] = [35, 50, 14, 1];
@@ -28,6 +32,8 @@ pub enum Mix {
     Fixed(u64),
     /// `classC_N` below the URL, C from 0 to 3, N from 1 to 9.
     SpecWeb96,
+    /// `TYPE_N` below the URL, TYPE one of five, N from 1 to 5.
+    Modern,
     /// Each of these paths as often as it is in the list. Not empty.
     Paths(Vec<String>),
 }
@@ -41,6 +47,8 @@ pub enum MixError {
     NoPath,
     /// A line of the list, by its number, is no path.
     Path(usize),
+    /// A line of the list, by its number, is a URL of another server.
+    Elsewhere(usize),
 }
 
 impl fmt::Display for MixError {
@@ -53,7 +61,12 @@ impl fmt::Display for MixError {
             Self::NoPath => f.write_str("has no path; give one a line, as in /index.html"),
             Self::Path(line) => write!(
                 f,
-                "line {line} is no path; a path begins with / and has no spaces"
+                "line {line} is neither a path nor a URL; a path begins with / and has no spaces"
+            ),
+            Self::Elsewhere(line) => write!(
+                f,
+                "line {line} is a URL of another server; only the server of the URL on the command \
+                 line is measured"
             ),
         }
     }
@@ -61,24 +74,17 @@ impl fmt::Display for MixError {
 
 impl core::error::Error for MixError {}
 
-/// A file that a mix asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileSpec {
-    /// Its name below the URL.
-    pub name: String,
-    /// Its size in bytes.
-    pub bytes: u64,
-}
-
 impl Mix {
-    /// A name of a mix, `specweb96` or `fixed:BYTES`; `None` where it is neither, so that it may
-    /// be a file with paths.
+    /// A name of a mix, `specweb96`, `modern` or `fixed:BYTES`; `None` where it is none of them, so
+    /// that it may be a file with URLs.
     ///
     /// # Errors
     /// `Size`.
     pub fn named(text: &str) -> Result<Option<Self>, MixError> {
-        if text == "specweb96" {
-            return Ok(Some(Self::SpecWeb96));
+        match text {
+            "specweb96" => return Ok(Some(Self::SpecWeb96)),
+            "modern" => return Ok(Some(Self::Modern)),
+            _ => {}
         }
         let Some(size) = text.strip_prefix("fixed:") else {
             return Ok(None);
@@ -89,21 +95,34 @@ impl Mix {
         }
     }
 
-    /// A list of paths, one a line; empty lines and those that begin with `#` count for nothing.
+    /// A list of paths, or of URLs of `origin` (`https://HOST:PORT`), one a line; empty lines and
+    /// those that begin with `#` count for nothing.
     ///
     /// # Errors
-    /// `NoPath`, `Path`.
-    pub fn paths(text: &str) -> Result<Self, MixError> {
+    /// `NoPath`, `Path`, `Elsewhere`.
+    pub fn paths(text: &str, origin: &str) -> Result<Self, MixError> {
         let mut paths = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            if !line.starts_with('/') || !line.bytes().all(|byte| byte.is_ascii_graphic()) {
+            if !line.bytes().all(|byte| byte.is_ascii_graphic()) {
                 return Err(MixError::Path(number));
             }
-            paths.push(line.to_owned());
+            let path = match line.contains("://") && !line.starts_with('/') {
+                true => match line.strip_prefix(origin) {
+                    Some("") => "/",
+                    Some(path) if path.starts_with('/') => path,
+                    Some(_) | None => return Err(MixError::Elsewhere(number)),
+                },
+                false => line,
+            };
+            if !path.starts_with('/') {
+                return Err(MixError::Path(number));
+            }
+            // What is behind # is never sent (RFC 9110, section 7.1).
+            paths.push(path.split('#').next().unwrap_or_default().to_owned());
         }
         if paths.is_empty() {
             return Err(MixError::NoPath);
@@ -120,6 +139,7 @@ impl Mix {
             Self::SpecWeb96 => (0..4)
                 .flat_map(|class| (1..=SIZES).map(move |size| file(class, size)))
                 .collect(),
+            Self::Modern => modern::files().map(|(_, file)| file).collect(),
         }
     }
 }
@@ -163,6 +183,9 @@ impl Requests {
                     })
                 })
                 .map(|(weight, name)| (weight, below(&name)))
+                .collect(),
+            Mix::Modern => modern::files()
+                .map(|(share, file)| (share, below(&file.name)))
                 .collect(),
             Mix::Paths(paths) => paths.iter().map(|path| (1.0, path.clone())).collect(),
         };
@@ -263,11 +286,29 @@ mod tests {
         assert_eq!(drawn(&Mix::Page, "/a/b", 1), ["/a/b"]);
         assert_eq!(drawn(&Mix::Fixed(10), "/a/", 1), ["/a/fixed_10"]);
         assert_eq!(drawn(&Mix::Fixed(10), "/a", 1), ["/a/fixed_10"]);
-        let paths = Mix::paths("# two\n/x\n\n/y?z=1\n").expect("two paths");
+        let list = "# two\n/x\n\nhttps://a:8443/y?z=1#part\n";
+        let paths = Mix::paths(list, "https://a:8443").expect("two paths");
         let drawn = drawn(&paths, "/a", 1_000);
         let x = drawn.iter().filter(|path| *path == "/x").count();
         assert!((400..600).contains(&x), "{x}");
         assert!(drawn.iter().all(|path| path == "/x" || path == "/y?z=1"));
+    }
+
+    #[test]
+    fn modern_files_are_asked_for_by_their_shares() {
+        let mut files = Mix::Modern.files();
+        assert_eq!(files.len(), 25);
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        files.dedup_by(|a, b| a.name == b.name);
+        assert_eq!(files.len(), 25, "names are different");
+        let drawn = drawn(&Mix::Modern, "/m/", 100_000);
+        let share = |prefix: &str| {
+            let of = drawn.iter().filter(|path| path.starts_with(prefix));
+            of.count() as f64 / 100_000.0
+        };
+        assert!((share("/m/script_") - 23.0 / 55.0).abs() < 0.01);
+        assert!((share("/m/image_5") - 17.0 / 55.0 * 0.175).abs() < 0.005);
+        assert!((share("/m/") - 1.0).abs() < 1e-9);
     }
 
     #[test]
@@ -278,12 +319,18 @@ mod tests {
             let wrong = Mix::named(&format!("fixed:{size}"));
             assert_eq!(wrong, Err(MixError::Size(size.to_owned())));
         }
-        assert_eq!(Mix::paths("# none\n"), Err(MixError::NoPath));
-        assert_eq!(Mix::paths("/a\nb\n"), Err(MixError::Path(2)));
+        assert_eq!(Mix::named("modern"), Ok(Some(Mix::Modern)));
+        let paths = |text| Mix::paths(text, "https://a");
+        assert_eq!(paths("# none\n"), Err(MixError::NoPath));
+        assert_eq!(paths("/a\nb\n"), Err(MixError::Path(2)));
         assert_eq!(
-            Mix::paths("/a\r\nHost: b\r\n"),
+            paths("/a\r\nHost: b\r\n"),
             Err(MixError::Path(2)),
             "a path is no way to add a header"
         );
+        for other in ["https://b/", "http://a/", "https://a.b/", "https://a:1/x"] {
+            assert_eq!(paths(other), Err(MixError::Elsewhere(1)), "{other}");
+        }
+        assert_eq!(paths("https://a"), Ok(Mix::Paths(vec!["/".to_owned()])));
     }
 }

@@ -6,9 +6,11 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::counts::Counts;
+use crate::found::FoundRate;
 use crate::limit::{Effort, Limit};
 use crate::phase::{Kind, Phase};
 use crate::reuse::Percent;
+
 use crate::tally::Tally;
 use crate::times::Percentiles;
 
@@ -56,6 +58,8 @@ pub struct KindOutcome {
     pub kind: Kind,
     /// From the real start to the end of the answer.
     pub whole: Percentiles,
+    /// Bytes of an answer before encryption, its head too; the mean.
+    pub plain: f64,
     /// Those that occurred, in order.
     pub phases: Vec<PhaseOutcome>,
 }
@@ -98,6 +102,23 @@ pub struct ServerFacts {
     pub group: Option<String>,
     /// The certificates that it sends, in its order.
     pub chain: Vec<CertificateFacts>,
+    /// Bytes of the OCSP response that it sends with them (the staple).
+    pub staple_bytes: usize,
+    /// Whether it asked for the client certificate that was there to be given.
+    pub asked_for_certificate: bool,
+}
+
+/// What connections were limited to, or had in addition, where that was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Asked {
+    /// The only TLS version.
+    pub tls: Option<String>,
+    /// The only group.
+    pub group: Option<String>,
+    /// The only cipher.
+    pub cipher: Option<String>,
+    /// A client certificate was there to be given.
+    pub client_certificate: bool,
 }
 
 /// What a certificate says.
@@ -124,6 +145,8 @@ pub struct Outcome {
     pub reuse: Percent,
     /// By which means they were to.
     pub resumption: String,
+    /// What else was asked for.
+    pub asked: Asked,
     /// Requests on a connection; none means as many as the server allows.
     pub keep_alive: Option<u32>,
     /// The mix of requests.
@@ -147,6 +170,9 @@ pub struct Outcome {
     pub kinds: Vec<KindOutcome>,
     /// The generator's own part.
     pub generator: GeneratorCost,
+    /// How the rate was found, where it was searched for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub find_rate: Option<FoundRate>,
     /// Warm-up and the end together, to be held against the server's own counts.
     pub whole_run: Counts,
     /// Points of the latencies' cumulative curve: share, microseconds.
@@ -165,6 +191,28 @@ impl Outcome {
     #[must_use]
     pub fn kind(&self, kind: Kind) -> Option<&KindOutcome> {
         self.kinds.iter().find(|found| found.kind == kind)
+    }
+
+    /// What distinguishes it from other runs at the same server, for tables.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let mut label = format!("{} % reuse", self.reuse.value());
+        if self.reuse > Percent::ZERO && self.resumption != "any" {
+            label.push_str(&format!(" ({})", self.resumption));
+        }
+        let asked = &self.asked;
+        if let Some(version) = &asked.tls {
+            label.push_str(&format!(", TLS {version}"));
+        }
+        for part in [&asked.group, &asked.cipher].into_iter().flatten() {
+            label.push_str(&format!(", {part}"));
+        }
+        match self.keep_alive {
+            Some(1) => {}
+            Some(requests) => label.push_str(&format!(", {requests} requests each")),
+            None => label.push_str(", kept open"),
+        }
+        label
     }
 
     /// Connections a second.
@@ -204,6 +252,19 @@ impl Outcome {
             let example =
                 example.map_or_else(String::new, |words| format!(" (the first: {words})"));
             remarks.push(format!("{count} × {}{example}.", fault.says()));
+        }
+        if self.asked.client_certificate
+            && !self.server.asked_for_certificate
+            && self.whole_run.full > 0
+        {
+            remarks.push(
+                "The server never asked for the client certificate: none was sent, and its cost is \
+                 not measured."
+                    .to_owned(),
+            );
+        }
+        if let (Some(found), false) = (&self.find_rate, self.is_empty()) {
+            remarks.push(found.says());
         }
         if counts.refused > 0 {
             remarks.push(format!(
@@ -252,6 +313,7 @@ impl Outcome {
             .map(|(kind, tally)| KindOutcome {
                 kind,
                 whole: tally.whole.percentiles(),
+                plain: tally.plain as f64 / tally.whole.count().max(1) as f64,
                 phases: Phase::ALL
                     .into_iter()
                     .zip(&tally.phases)
@@ -322,6 +384,7 @@ pub(crate) mod tests {
             load: Load::Rate(100.0),
             reuse: Percent::ZERO,
             resumption: "any".to_owned(),
+            asked: Asked::default(),
             keep_alive: Some(1),
             mix: "page".to_owned(),
             seed: 1,
@@ -333,6 +396,7 @@ pub(crate) mod tests {
             latency: Percentiles::default(),
             kinds: Vec::new(),
             generator: GeneratorCost::of(&[Effort::default()], window, &Tally::default()),
+            find_rate: None,
             whole_run: Counts::default(),
             curve: Vec::new(),
         }
@@ -360,6 +424,7 @@ pub(crate) mod tests {
             whole: Duration::from_millis(15),
             steps: [step(4), step(5)],
             body: 7,
+            plain: 17,
         });
         tally
     }
@@ -371,6 +436,7 @@ pub(crate) mod tests {
         let sum: f64 = full.phases.iter().map(|phase| phase.time.mean).sum();
         assert!((sum - full.whole.mean).abs() < 1e-6, "{sum}");
         assert_eq!(full.phases.len(), 5);
+        assert!((full.plain - 17.0).abs() < 1e-9, "{}", full.plain);
         assert_eq!(outcome.kind(Kind::Resumed), None);
         assert_eq!(outcome.resumed_percent(), Some(0.0));
         assert!((outcome.request_rate() - 0.1).abs() < 1e-9);
@@ -391,6 +457,31 @@ pub(crate) mod tests {
         ] {
             assert!(remarks.contains(words), "{words}: {remarks}");
         }
+    }
+
+    #[test]
+    fn a_label_says_what_was_asked_for() {
+        let mut outcome = outcome();
+        assert_eq!(outcome.label(), "0 % reuse");
+        outcome.asked.tls = Some("1.2".to_owned());
+        outcome.asked.group = Some("P-256".to_owned());
+        outcome.keep_alive = Some(10);
+        outcome.reuse = Percent::new(50).expect("a share");
+        outcome.resumption = "id".to_owned();
+        assert_eq!(
+            outcome.label(),
+            "50 % reuse (id), TLS 1.2, P-256, 10 requests each"
+        );
+    }
+
+    #[test]
+    fn a_client_certificate_that_nobody_wanted_is_said_to_be_unused() {
+        let mut outcome = outcome();
+        outcome.asked.client_certificate = true;
+        outcome.whole_run.full = 3;
+        assert!(outcome.remarks().join("").contains("never asked"));
+        outcome.server.asked_for_certificate = true;
+        assert!(!outcome.remarks().join("").contains("never asked"));
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub struct Percent(u8);
 impl Percent {
     /// None.
     pub const ZERO: Self = Self(0);
+    /// All.
+    pub const ALL: Self = Self(100);
 
     /// `None` above 100.
     #[must_use]

@@ -42,6 +42,8 @@ impl PhaseTally {
 pub struct KindTally {
     /// From the real start to the end of the answer.
     pub whole: Times,
+    /// Bytes of answers before encryption.
+    pub plain: u64,
     /// In the order of [`Phase::ALL`].
     pub phases: [PhaseTally; 5],
 }
@@ -81,9 +83,9 @@ impl Tally {
     pub fn exchange(&mut self, exchange: &Exchange) {
         self.counts.exchange(exchange);
         self.latency.record(exchange.latency);
-        self.kinds[exchange.kind.index()]
-            .whole
-            .record(exchange.whole);
+        let kind = &mut self.kinds[exchange.kind.index()];
+        kind.whole.record(exchange.whole);
+        kind.plain += exchange.plain;
         let phases = [Phase::FirstByte, Phase::Transfer];
         self.steps(exchange.kind, &phases, &exchange.steps);
     }
@@ -104,6 +106,7 @@ impl Tally {
         self.late.add(&other.late);
         for (kind, other) in self.kinds.iter_mut().zip(&other.kinds) {
             kind.whole.add(&other.whole);
+            kind.plain += other.plain;
             for (phase, other) in kind.phases.iter_mut().zip(&other.phases) {
                 phase.add(other);
             }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tandem_measure::{Limit, Load, Mix, Outcome, Percent};
-use tandem_measure_io::{Plan, Target, Trust, measure};
+use tandem_measure_io::{Offers, Plan, Target, Trust, measure};
 use tandem_report::cost_row::{CostArm, LoadRow};
 use tandem_testbed::LabError;
 use tandem_testbed::pki::Chain;
@@ -50,6 +50,7 @@ impl Measurement<'_> {
             timeout: TIMEOUT,
             tls: self.arm.tls,
             resumption: self.arm.resumption,
+            offers: Offers::default(),
             mix: Mix::Fixed(self.arm.bytes),
             mix_name: format!("fixed:{}", self.arm.bytes),
             keep_alive: Some(1),

@@ -67,7 +67,7 @@ impl Place {
         fs::write(self.path(name), text).expect("a file of the test");
     }
 
-    fn openssl(&self, arguments: &str) {
+    pub(crate) fn openssl(&self, arguments: &str) {
         let output = Command::new("openssl")
             .args(arguments.split_whitespace())
             .current_dir(self.folder.path())

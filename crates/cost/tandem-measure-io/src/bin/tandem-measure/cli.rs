@@ -45,6 +45,26 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "R", value_parser = rate, conflicts_with = "connections")]
     pub(crate) rate: Option<f64>,
 
+    /// Search for the highest rate at which 99 % of the requests take no longer than --p99; starts
+    /// at --rate, or 50, and measures each rate for --duration
+    #[arg(long, conflicts_with = "connections")]
+    pub(crate) find_rate: bool,
+
+    /// Bound of the 99th percentile for --find-rate: 100ms, 0.5s
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "100ms",
+        value_parser = time,
+        requires = "find_rate"
+    )]
+    pub(crate) p99: Duration,
+
+    /// Also measure each TLS version, group and cipher alone, each means of resumption, and kept
+    /// connections; the advice at the end names each gain
+    #[arg(long, conflicts_with_all = ["find_rate", "reuse_sweep", "reuse", "resumption", "tls", "group", "cipher", "keep_alive"])]
+    pub(crate) advise: bool,
+
     /// Closed loop: so many connections at a time, the next when one is done
     #[arg(long, value_name = "N", default_value = "10", value_parser = connections)]
     pub(crate) connections: usize,
@@ -61,11 +81,28 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "VERSION")]
     pub(crate) tls: Option<Version>,
 
+    /// Offer this group of the key agreement only [default: all]
+    #[arg(long, value_name = "GROUP", ignore_case = true)]
+    pub(crate) group: Option<GroupName>,
+
+    /// Offer this cipher only [default: all]
+    #[arg(long, value_name = "CIPHER", ignore_case = true)]
+    pub(crate) cipher: Option<CipherName>,
+
+    /// Certificate chain (PEM) for servers that ask for a client certificate
+    #[arg(long, value_name = "FILE", requires = "client_key")]
+    pub(crate) client_cert: Option<PathBuf>,
+
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "client_cert")]
+    pub(crate) client_key: Option<PathBuf>,
+
     /// How sessions are resumed [default: any with --reuse, none without]
     #[arg(long, value_name = "MEANS")]
     pub(crate) resumption: Option<Means>,
 
-    /// What to request: specweb96, fixed:BYTES, or a file with one path per line [default: the URL]
+    /// What to request: specweb96, modern, fixed:BYTES, or a file with one URL or path per line
+    /// [default: the URL]
     #[arg(long, value_name = "MIX")]
     pub(crate) mix: Option<String>,
 
@@ -105,13 +142,19 @@ What would more reuse of sessions bring?
 How long do users wait at 200 connections a second?
     tandem measure https://localhost:8443/ --rate 200 --duration 60
 
+How many connections a second can it take, if 99 % of the requests are to take 100 ms at most?
+    tandem measure https://localhost:8443/ --find-rate --duration 5
+
+Which setting of the server would help?
+    tandem measure https://localhost:8443/ --advise --duration 5 --out costs
+
 What does TLS cost beside plain HTTP?
     tandem measure http://localhost:8080/ --keep-alive all
     tandem measure https://localhost:8443/ --keep-alive all
 
-SPECweb96's files, served from /srv/files:
-    tandem measure --mix specweb96 --write-files /srv/files
-    tandem measure https://localhost:8443/files/ --mix specweb96
+Files as web pages have them today, served from /srv/files:
+    tandem measure --mix modern --write-files /srv/files
+    tandem measure https://localhost:8443/files/ --mix modern
 
 How to measure correctly: docs/measuring.md.";
 
@@ -124,6 +167,37 @@ pub(crate) enum Version {
     /// TLS 1.3
     #[value(name = "1.3")]
     V13,
+}
+
+/// A group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GroupName {
+    /// Curve25519
+    #[value(name = "X25519")]
+    X25519,
+    /// NIST's curve of 256 bits (secp256r1)
+    #[value(name = "P-256")]
+    P256,
+    /// NIST's curve of 384 bits (secp384r1)
+    #[value(name = "P-384")]
+    P384,
+    /// X25519 and ML-KEM-768, post-quantum (TLS 1.3)
+    #[value(name = "X25519MLKEM768")]
+    X25519MlKem768,
+}
+
+/// A cipher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CipherName {
+    /// AES with 128 bits
+    #[value(name = "AES-128-GCM")]
+    Aes128,
+    /// AES with 256 bits
+    #[value(name = "AES-256-GCM")]
+    Aes256,
+    /// ChaCha20
+    #[value(name = "ChaCha20-Poly1305")]
+    ChaCha20,
 }
 
 /// A means of resumption.
@@ -178,6 +252,17 @@ fn seconds(text: &str) -> Result<Duration, &'static str> {
             Ok(Duration::from_secs_f64(seconds))
         }
         _ => Err("give seconds, 0.1 to 86400"),
+    }
+}
+
+fn time(text: &str) -> Result<Duration, &'static str> {
+    let (number, unit) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1e-3),
+        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
+    };
+    match number.parse::<f64>().map(|number| number * unit) {
+        Ok(seconds) if (1e-3..=60.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("give a time from 1ms to 60s, as in 100ms"),
     }
 }
 

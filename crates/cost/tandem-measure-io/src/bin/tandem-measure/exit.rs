@@ -40,6 +40,7 @@ fn exit_of(failure: &Failure) -> Exit {
             MeasureError::Url { .. }
             | MeasureError::Options(_)
             | MeasureError::Certificates { .. }
+            | MeasureError::Identity { .. }
             | MeasureError::Mix { .. } => Exit::Usage,
             MeasureError::File { source, .. } => Exit::of_file(source),
             // Also what a later version of the library may add: none of it is the caller's fault.

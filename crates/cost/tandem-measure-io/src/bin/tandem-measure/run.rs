@@ -3,15 +3,21 @@
 use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
-use tandem_measure::{Load, Mix, Outcome, Percent, advice};
+use tandem_measure::{Load, Mix, Outcome, Percent, RateSearch, advice};
 use tandem_measure_io::{
-    MeasureError, Moment, Plan, Resumption, Target, TlsVersion, Trust, comparison, measure, page,
-    table,
+    Cipher, Group, Identity, MeasureError, Moment, Offers, Plan, Resumption, Target, TlsVersion,
+    Trust, comparison, measure, origin, page, table,
 };
 
-use crate::cli::{Cli, KeepAlive, Means, Version};
+use crate::cli::{CipherName, Cli, GroupName, KeepAlive, Means, Version};
 use crate::exit::Failure;
+
+/// The rate at which a search starts, connections a second.
+const FIRST_RATE: f64 = 50.0;
+/// After so many times the bound a search gives a connection up: its rate is too high in any case.
+const GIVE_UP: u32 = 10;
 
 /// Does what the arguments say.
 pub(crate) fn run(cli: &Cli) -> Result<(), Failure> {
@@ -20,22 +26,30 @@ pub(crate) fn run(cli: &Cli) -> Result<(), Failure> {
         return write_files(&mix, folder);
     }
     let plan = plan(cli, mix)?;
-    let shares = match cli.reuse_sweep.as_slice() {
-        [] => vec![cli.reuse],
-        several => several.to_vec(),
-    };
     if let Some(folder) = &cli.out {
         fs::create_dir_all(folder).map_err(file(folder))?;
     }
     let mut outcomes = Vec::new();
-    for share in shares {
-        let outcome = measured(&plan, share)?;
+    for (plan, share) in runs(cli, &plan) {
+        let outcome = match cli.find_rate {
+            true => found(&plan, share, cli.p99)?,
+            false => measured(&plan, share, &format!("{} % reuse", share.value()))?,
+        };
         if cli.json {
             print(&format!("{}\n", serde_json::to_string(&outcome)?))?;
-        } else {
+        } else if !cli.advise || outcomes.is_empty() {
             print(&format!("{}\n", table(&outcome)))?;
         }
-        outcomes.push(outcome);
+        let is_first = outcomes.is_empty();
+        // What the server does not have in common is no result of a comparison.
+        let is_result = !cli.advise || is_first || !outcome.is_empty();
+        let is_over = cli.advise && is_first && outcome.is_empty();
+        if is_result {
+            outcomes.push(outcome);
+        }
+        if is_over {
+            break;
+        }
     }
     if outcomes.len() > 1 && !cli.json {
         print(&comparison(&outcomes))?;
@@ -62,8 +76,83 @@ pub(crate) fn run(cli: &Cli) -> Result<(), Failure> {
     }
 }
 
+/// What is measured, one after the other.
+fn runs(cli: &Cli, plan: &Plan) -> Vec<(Plan, Percent)> {
+    let of = |share: &Percent| (plan.clone(), *share);
+    match cli.reuse_sweep.as_slice() {
+        [] if cli.advise => advised(plan),
+        [] => vec![of(&cli.reuse)],
+        several => several.iter().map(of).collect(),
+    }
+}
+
+/// The plan as it is, and each with one thing changed that a server can choose, too.
+fn advised(plan: &Plan) -> Vec<(Plan, Percent)> {
+    let with = |change: &dyn Fn(&mut Plan)| {
+        let mut plan = plan.clone();
+        change(&mut plan);
+        plan
+    };
+    let none = Percent::ZERO;
+    let mut runs = vec![(plan.clone(), none)];
+    let kept = with(&|plan| plan.keep_alive = Some(10));
+    runs.push((kept, none));
+    if !plan.target.has_tls() {
+        return runs;
+    }
+    for version in [TlsVersion::V12, TlsVersion::V13] {
+        runs.push((with(&|plan| plan.tls = Some(version)), none));
+    }
+    for group in Group::ALL {
+        runs.push((with(&|plan| plan.offers.group = Some(group)), none));
+    }
+    for cipher in Cipher::ALL {
+        runs.push((with(&|plan| plan.offers.cipher = Some(cipher)), none));
+    }
+    for means in [Resumption::Any, Resumption::Id, Resumption::Ticket] {
+        runs.push((with(&|plan| plan.resumption = means), Percent::ALL));
+    }
+    runs
+}
+
+/// The run at the highest rate that holds the bound; where none does, the last one.
+fn found(plan: &Plan, share: Percent, bound: Duration) -> Result<Outcome, Failure> {
+    let first = match plan.load {
+        Load::Rate(rate) => rate,
+        Load::Connections(_) => FIRST_RATE,
+    };
+    let mut search = RateSearch::new(first, bound);
+    let mut best = None;
+    let mut last = None;
+    while let Some(rate) = search.next_rate() {
+        let mut plan = plan.clone();
+        plan.load = Load::Rate(rate);
+        plan.timeout = plan
+            .timeout
+            .min((GIVE_UP * bound).max(Duration::from_secs(1)));
+        let what = format!("{} % reuse, {rate:.0} connections/s", share.value());
+        let outcome = measured(&plan, share, &what)?;
+        let has_answered = !outcome.is_empty();
+        if search.tried(&outcome) {
+            best = Some(outcome);
+        } else {
+            last = Some(outcome);
+        }
+        // Whatever the rate, it would not answer.
+        if !has_answered && best.is_none() {
+            break;
+        }
+    }
+    let mut outcome = match best.or(last) {
+        Some(outcome) => outcome,
+        None => measured(plan, share, "")?,
+    };
+    outcome.find_rate = Some(search.found());
+    Ok(outcome)
+}
+
 /// One run, with its progress on a terminal.
-fn measured(plan: &Plan, share: Percent) -> Result<Outcome, Failure> {
+fn measured(plan: &Plan, share: Percent, name: &str) -> Result<Outcome, Failure> {
     let mut terminal = io::stderr().is_terminal().then(io::stderr);
     let duration = plan.duration.as_secs_f64();
     let outcome = measure(plan, share, |moment: Moment| {
@@ -76,10 +165,8 @@ fn measured(plan: &Plan, share: Percent) -> Result<Outcome, Failure> {
             // Progress that cannot be shown is left out.
             let _ = write!(
                 terminal,
-                "\r\x1b[K{} % reuse: {what}, {:.0} requests/s, {} failed",
-                share.value(),
-                moment.rate,
-                moment.failed
+                "\r\x1b[K{name}: {what}, {:.0} requests/s, {} failed",
+                moment.rate, moment.failed
             );
         }
     })?;
@@ -101,7 +188,8 @@ fn mix(cli: &Cli) -> Result<Mix, Failure> {
         return Ok(mix);
     }
     let text = fs::read_to_string(name).map_err(file(name.as_ref()))?;
-    Ok(Mix::paths(&text).map_err(wrong)?)
+    let origin = cli.url.as_deref().map_or("", origin);
+    Ok(Mix::paths(&text, origin).map_err(wrong)?)
 }
 
 fn plan(cli: &Cli, mix: Mix) -> Result<Plan, Failure> {
@@ -110,9 +198,9 @@ fn plan(cli: &Cli, mix: Mix) -> Result<Plan, Failure> {
         KeepAlive::Requests(number) => Some(number),
         KeepAlive::All => None,
     };
-    if keep_alive.is_none() && cli.rate.is_some() {
+    if keep_alive.is_none() && (cli.rate.is_some() || cli.find_rate) {
         return Err(MeasureError::Options(
-            "--keep-alive all needs --connections: with --rate each connection has to end",
+            "--keep-alive all needs --connections: with a rate each connection has to end",
         )
         .into());
     }
@@ -157,6 +245,7 @@ fn plan(cli: &Cli, mix: Mix) -> Result<Plan, Failure> {
             Version::V13 => TlsVersion::V13,
         }),
         resumption,
+        offers: offers(cli),
         mix,
         mix_name: cli.mix.clone().unwrap_or_else(|| "the URL".to_owned()),
         keep_alive,
@@ -165,11 +254,29 @@ fn plan(cli: &Cli, mix: Mix) -> Result<Plan, Failure> {
     })
 }
 
+fn offers(cli: &Cli) -> Offers {
+    let identity = cli.client_cert.clone().zip(cli.client_key.clone());
+    Offers {
+        group: cli.group.map(|group| match group {
+            GroupName::X25519 => Group::X25519,
+            GroupName::P256 => Group::P256,
+            GroupName::P384 => Group::P384,
+            GroupName::X25519MlKem768 => Group::X25519MlKem768,
+        }),
+        cipher: cli.cipher.map(|cipher| match cipher {
+            CipherName::Aes128 => Cipher::Aes128,
+            CipherName::Aes256 => Cipher::Aes256,
+            CipherName::ChaCha20 => Cipher::ChaCha20,
+        }),
+        identity: identity.map(|(certificates, key)| Identity { certificates, key }),
+    }
+}
+
 fn write_files(mix: &Mix, folder: &Path) -> Result<(), Failure> {
     let files = mix.files();
     if files.is_empty() {
         return Err(MeasureError::Options(
-            "--write-files needs a mix with files of its own: specweb96 or fixed:BYTES",
+            "--write-files needs a mix with files of its own: specweb96, modern or fixed:BYTES",
         )
         .into());
     }
