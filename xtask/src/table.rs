@@ -87,6 +87,8 @@ const MCTLS12: &str = "mctls12";
 const MCTLS12_IO: &str = "mctls12-io";
 const MCTLS_IO: &str = "mctls-io";
 const DHT: &str = "tandem-dht";
+const REMEDIES: &str = "tls12-experiment";
+const REMEDIES_IO: &str = "tls12-experiment-io";
 const MEASURE: &str = "tandem-measure";
 const MEASURE_IO: &str = "tandem-measure-io";
 const KEYSERVER: &str = "tandem-keyserver";
@@ -259,6 +261,18 @@ pub(crate) const LAYERS: &[Layer] = &[
         "crates/cost/tandem-cost-tap",
         Kind::Adapter,
         &[],
+    ),
+    Layer::new(
+        REMEDIES,
+        "crates/cost/tls12-experiment",
+        Kind::Core,
+        &[WIRE],
+    ),
+    Layer::new(
+        REMEDIES_IO,
+        "crates/cost/tls12-experiment-io",
+        Kind::Adapter,
+        &[REMEDIES, CHANNEL, WIRE],
     ),
     Layer::new(MEASURE, "crates/cost/tandem-measure", Kind::Core, &[]),
     Layer::new(
