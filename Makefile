@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build measure programs test lint models bench fuzz mutants lab splitting interop clients soak survive tunnels pq visits cost deb clean
+.PHONY: help demo build measure programs test lint models bench fuzz mutants lab splitting interop clients soak survive tunnels pq visits cost remedies deb clean
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -145,6 +145,12 @@ cost:
 	@$(ENSURE) rust build cost
 	$(CARGO) build --locked --release --package tandem-lab --package tandem-cost-lab --package tandem-cost-tap --package tandem-measure-io --lib --bins --example hyper-server
 	$(LAB) cost --out docs/results
+
+## remedies: cached certificates and a key exchange in the first flight, tried, into docs/results/remedies.md (root; an hour)
+remedies: programs
+	@$(ENSURE) lab
+	$(CARGO) build --locked --release --package tls12-experiment-io
+	scripts/remedies.py --programs $(TARGET)/release --out docs/results
 
 ## deb: the Debian package, out/tandem_VERSION_ARCH.deb
 deb:
