@@ -34,6 +34,8 @@ pub(crate) const LEG: u8 = 0xb0;
 pub(crate) const RECORD: u8 = 0xb1;
 pub(crate) const ANNOUNCE: u8 = 0xb2;
 pub(crate) const ROUTE: u8 = 0xb3;
+pub(crate) const SHORT: u8 = 0xb4;
+pub(crate) const HOLDS: u8 = 0xb5;
 pub(crate) const TLS: u8 = 0x17;
 
 pub(crate) fn unexpected(kind: u8) -> Error {
@@ -254,6 +256,8 @@ impl Hop {
             Some(Frame::Record(_)) => return Err(unexpected(RECORD)),
             Some(Frame::Announce) => return Err(unexpected(ANNOUNCE)),
             Some(Frame::Route(_)) => return Err(unexpected(ROUTE)),
+            Some(Frame::Short(_)) => return Err(unexpected(SHORT)),
+            Some(Frame::Holds(_)) => return Err(unexpected(HOLDS)),
         }
         Ok(Some(()))
     }

@@ -34,7 +34,8 @@ pub use client::{Client, ClientSettings, Fallback, Via};
 pub use error::{Error, Part};
 pub use hop::Timeouts;
 pub use middlebox::{
-    Backends, Choice, Consent, Middlebox, MiddleboxSettings, NextHop, Pace, Service, Verdict,
+    Backends, Choice, Consent, Middlebox, MiddleboxSettings, NextHop, Pace, PairSettings, Service,
+    Verdict,
 };
 pub use plain::Plain;
 pub use server::{Policy, Server, ServerSettings};

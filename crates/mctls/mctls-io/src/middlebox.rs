@@ -11,6 +11,7 @@
 mod legs;
 mod next;
 mod pace;
+mod pair;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,12 +30,14 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::error::{Error, Part};
-use crate::hop::{ANNOUNCE, FAREWELL, READ_LEN, ROUTE, Timeouts, unexpected};
+use crate::hop::{ANNOUNCE, FAREWELL, HOLDS, READ_LEN, RECORD, ROUTE, SHORT, Timeouts, unexpected};
 use crate::tls::{self, Identity};
 use legs::{Legs, Next};
 pub use next::{Backends, Choice, NextHop};
 pub use pace::Pace;
 use pace::{Allowance, Bucket};
+pub use pair::PairSettings;
+use pair::{Pair, PairedHop};
 
 /// Most bytes that wait for a neighbour before the other is read on.
 pub const MAX_WAITING: usize = 1 << 18;
@@ -118,6 +121,7 @@ pub struct Middlebox {
     permits: Permits,
     service: NewService,
     timeouts: Timeouts,
+    pair: Option<Pair>,
 }
 
 impl std::fmt::Debug for Middlebox {
@@ -218,6 +222,7 @@ struct Passage {
     server: Side,
     legs: Legs,
     service: Box<dyn Service>,
+    hop: PairedHop,
 }
 
 impl Middlebox {
@@ -234,7 +239,18 @@ impl Middlebox {
             permits: Arc::clone(&settings.permits),
             service: Arc::clone(&settings.service),
             timeouts: settings.timeouts,
+            pair: None,
         })
+    }
+
+    /// The same with a pair: in sessions in which that is its neighbour, records cross between the
+    /// two in a short form where both may read them. What its service forwards is shortened.
+    #[must_use]
+    pub fn paired(self, settings: PairSettings) -> Self {
+        Self {
+            pair: Some(Pair::new(settings)),
+            ..self
+        }
     }
 
     /// Passes on a connection that was accepted, until both of its ends have ended.
@@ -258,6 +274,7 @@ impl Middlebox {
                 way.next,
             )?,
             service: (self.service)(),
+            hop: PairedHop::new(self.pair.as_ref()),
         };
         let result = passage.run(self.timeouts, deadline).await;
         if let Err(error) = &result {
@@ -272,7 +289,14 @@ impl Middlebox {
         let mut route = loop {
             match frames.next().map_err(mctls::Error::from)? {
                 Some(Frame::Route(route)) => break route,
-                Some(Frame::Tls(_) | Frame::Leg(_) | Frame::Record(_) | Frame::Announce) => {
+                Some(
+                    Frame::Tls(_)
+                    | Frame::Leg(_)
+                    | Frame::Record(_)
+                    | Frame::Announce
+                    | Frame::Short(_)
+                    | Frame::Holds(_),
+                ) => {
                     return Err(unexpected(ROUTE));
                 }
                 None => {}
@@ -386,9 +410,21 @@ impl Passage {
                     .hear_client_side(leg, service, &mut client.out, &mut server.out)?;
             }
             Some(Frame::Record(record)) => {
-                let relay = self.legs.relay(Direction::ToServer)?;
-                let service = self.service.as_mut();
-                relayed(relay, record, service, &mut server.out)?;
+                let (hop, service) = (&mut self.hop, self.service.as_mut());
+                let joined = self.legs.joined(RECORD)?;
+                hop.before(joined, Direction::ToServer, &mut server.out);
+                relayed(&mut joined.to_server, record, service, hop, &mut server.out)?;
+            }
+            Some(Frame::Short(body)) => {
+                let (hop, service) = (&mut self.hop, self.service.as_mut());
+                let relay = &mut self.legs.joined(SHORT)?.to_server;
+                let record = hop.restore(relay, body)?;
+                relayed(relay, &record, service, hop, &mut server.out)?;
+            }
+            Some(Frame::Holds(body)) => {
+                let joined = self.legs.joined(HOLDS)?;
+                self.hop
+                    .hear(joined, Direction::ToServer, body, &mut client.out)?;
             }
             Some(Frame::Announce) => return Err(unexpected(ANNOUNCE)),
             Some(Frame::Route(_)) => return Err(unexpected(ROUTE)),
@@ -407,9 +443,21 @@ impl Passage {
                     .hear_server_side(leg, service, &mut client.out, &mut server.out)?;
             }
             Some(Frame::Record(record)) => {
-                let relay = self.legs.relay(Direction::ToClient)?;
-                let service = self.service.as_mut();
-                relayed(relay, record, service, &mut client.out)?;
+                let (hop, service) = (&mut self.hop, self.service.as_mut());
+                let joined = self.legs.joined(RECORD)?;
+                hop.before(joined, Direction::ToClient, &mut client.out);
+                relayed(&mut joined.to_client, record, service, hop, &mut client.out)?;
+            }
+            Some(Frame::Short(body)) => {
+                let (hop, service) = (&mut self.hop, self.service.as_mut());
+                let relay = &mut self.legs.joined(SHORT)?.to_client;
+                let record = hop.restore(relay, body)?;
+                relayed(relay, &record, service, hop, &mut client.out)?;
+            }
+            Some(Frame::Holds(body)) => {
+                let joined = self.legs.joined(HOLDS)?;
+                self.hop
+                    .hear(joined, Direction::ToClient, body, &mut server.out)?;
             }
             Some(Frame::Announce) => {
                 Frame::Announce.write(&mut client.out);
@@ -444,6 +492,7 @@ fn relayed(
     relay: &mut Relay,
     record: &[u8],
     service: &mut dyn Service,
+    hop: &mut PairedHop,
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
     let direction = relay.direction();
@@ -459,7 +508,7 @@ fn relayed(
         (Some(_) | None, Some(_) | None) => Verdict::Forward,
     };
     match verdict {
-        Verdict::Forward => passing.forward(out),
+        Verdict::Forward => hop.forward(passing, out)?,
         Verdict::Replace(parts) => {
             let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
             passing.replace(&parts, out)?;

@@ -85,7 +85,13 @@ impl Plain {
                 Some(Frame::Tls(record)) => self.tls.feed(record, &mut self.waiting)?,
                 // A middlebox's leg that nobody needs any more.
                 Some(Frame::Leg(_)) => {}
-                Some(Frame::Record(_) | Frame::Announce | Frame::Route(_)) => {
+                Some(
+                    Frame::Record(_)
+                    | Frame::Announce
+                    | Frame::Route(_)
+                    | Frame::Short(_)
+                    | Frame::Holds(_),
+                ) => {
                     return Err(unexpected(LEG));
                 }
                 None => self.read().await?,

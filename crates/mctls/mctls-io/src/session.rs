@@ -24,7 +24,9 @@ use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::timeout;
 
 use crate::error::{Error, Part};
-use crate::hop::{ANNOUNCE, Hop, LEG, READ_LEN, ROUTE, TLS, Talk, Timeouts, unexpected};
+use crate::hop::{
+    ANNOUNCE, HOLDS, Hop, LEG, READ_LEN, ROUTE, SHORT, TLS, Talk, Timeouts, unexpected,
+};
 use crate::outgoing::Outgoing;
 use crate::plain::Plain;
 
@@ -261,6 +263,8 @@ impl SessionReceiver {
             Some(Frame::Leg(_)) => Err(unexpected(LEG)),
             Some(Frame::Tls(_)) => Err(unexpected(TLS)),
             Some(Frame::Announce) => Err(unexpected(ANNOUNCE)),
+            Some(Frame::Short(_)) => Err(unexpected(SHORT)),
+            Some(Frame::Holds(_)) => Err(unexpected(HOLDS)),
             Some(Frame::Route(_)) => Err(unexpected(ROUTE)),
         }
     }

@@ -80,6 +80,12 @@ pub enum Malformed {
     /// A part of a group that cannot be.
     #[error("part {0} of a group")]
     Part(u8),
+    /// A step of a short record that is of no known type, or does nothing.
+    #[error("step {0} of a short record")]
+    Step(u8),
+    /// More volumes than one end of a hop can name.
+    #[error("{0} volumes; a middlebox names 64 at most")]
+    Volumes(u8),
 }
 
 /// What a peer did that the protocol forbids.
@@ -152,6 +158,12 @@ pub enum Breach {
     /// More bytes wait for a message's end than a message can have.
     #[error("the other side sends more than was asked for")]
     Flood,
+    /// A short record refers to what this middlebox has not promised to hold.
+    #[error("a short record that refers to what is not held here")]
+    NotHeld,
+    /// A short record becomes longer than a record can be.
+    #[error("a short record that becomes longer than a record can be")]
+    Expansion,
 }
 
 /// Which check found something that no honest party made.
@@ -190,6 +202,12 @@ pub enum Check {
     /// A stamp that its middlebox did not make for this record.
     #[error("a record on which the stamp of {0} is false")]
     PathStamp(Position),
+    /// A hop's message that the pair of this middlebox did not make for this session.
+    #[error("a short record or its beginning that the paired middlebox did not make")]
+    Pair,
+    /// What a short record becomes is not the record that it stands for.
+    #[error("a short record of {0} that does not become the record that it stands for")]
+    Restored(ContextId),
 }
 
 /// Somebody's decision.
@@ -333,7 +351,9 @@ impl Error {
                 | Breach::Grant
                 | Breach::Context(_)
                 | Breach::Author(_)
-                | Breach::Final => Alert::IllegalParameter,
+                | Breach::Final
+                | Breach::NotHeld
+                | Breach::Expansion => Alert::IllegalParameter,
                 Breach::Sequence { .. } | Breach::Part => Alert::BadRecord,
                 Breach::Truncated => Alert::PathLost,
             },

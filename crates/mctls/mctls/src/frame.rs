@@ -11,6 +11,8 @@
 //!  0xb2  announce  nothing: the server has chosen this protocol; middleboxes begin their legs
 //!  0xb3  route     to a middlebox, first of all: how many 1, then addresses<1..255>: the next hop,
 //!                  and those behind it, the server's last
+//!  0xb4  short     between two paired middleboxes: a record in its short form ([`crate::short`])
+//!  0xb5  holds     the same: what the sender holds for this session
 //! ```
 //!
 //! A plain TLS server is sent nothing but TLS records, so falling back needs no new connection. A
@@ -44,20 +46,31 @@ pub const MAX_ADDRESS_LEN: usize = 255;
 pub const MAX_ROUTE: usize = MAX_MIDDLEBOXES;
 
 /// Longest frame in bytes.
-pub const MAX_FRAME_LEN: usize = HEADER_LEN + MAX_RECORD_LEN;
+pub const MAX_FRAME_LEN: usize = HEADER_LEN + MAX_SHORT_LEN;
+
+/// What a short record may be longer than the record.
+pub(crate) const MAX_GROWTH: usize = 144;
+
+/// Longest body of a short record.
+const MAX_SHORT_LEN: usize = MAX_RECORD_LEN + MAX_GROWTH;
+
+/// Longest body of a frame with what a middlebox holds.
+pub(crate) const MAX_HOLDS_LEN: usize = 662;
 
 const _: () = assert!(MAX_TLS_LEN < MAX_RECORD_LEN && MAX_LEG_LEN + 2 < MAX_RECORD_LEN);
 
 /// The version in each frame's header: what TLS 1.3 writes (RFC 8446, section 5.1).
 const VERSION: [u8; 2] = [3, 3];
 
-mod kind {
+pub(crate) mod kind {
     pub(super) const FIRST_TLS: u8 = 0x14;
     pub(super) const LAST_TLS: u8 = 0x17;
     pub(super) const LEG: u8 = 0xb0;
     pub(super) const RECORD: u8 = 0xb1;
     pub(super) const ANNOUNCE: u8 = 0xb2;
     pub(super) const ROUTE: u8 = 0xb3;
+    pub(crate) const SHORT: u8 = 0xb4;
+    pub(crate) const HOLDS: u8 = 0xb5;
 }
 
 /// One frame.
@@ -73,6 +86,10 @@ pub enum Frame<'a> {
     Announce,
     /// Where a middlebox is to connect: the next hop, and what it is to pass on to that.
     Route(Vec<String>),
+    /// A record in its short form, between paired middleboxes.
+    Short(&'a [u8]),
+    /// What a paired middlebox holds.
+    Holds(&'a [u8]),
 }
 
 /// Whether a route can have this address: one to [`MAX_ADDRESS_LEN`] bytes of printable ASCII.
@@ -128,6 +145,8 @@ impl Frame<'_> {
                 out.push(count);
                 addresses.iter().for_each(|address| put_text(out, address));
             }),
+            Self::Short(body) => write_short(out, body),
+            Self::Holds(body) => write_holds(out, body),
         }
     }
 }
@@ -135,6 +154,16 @@ impl Frame<'_> {
 /// Appends a record's frame.
 pub(crate) fn write_record(out: &mut Vec<u8>, record: &[u8]) {
     wrap(out, kind::RECORD, |out| out.extend_from_slice(record));
+}
+
+/// Appends a short record's frame.
+pub(crate) fn write_short(out: &mut Vec<u8>, body: &[u8]) {
+    wrap(out, kind::SHORT, |out| out.extend_from_slice(body));
+}
+
+/// Appends the frame with what a paired middlebox holds.
+pub(crate) fn write_holds(out: &mut Vec<u8>, body: &[u8]) {
+    wrap(out, kind::HOLDS, |out| out.extend_from_slice(body));
 }
 
 fn wrap(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
@@ -154,6 +183,8 @@ fn max_len(kind: u8) -> Option<usize> {
         kind::RECORD => MAX_RECORD_LEN,
         kind::ANNOUNCE => 0,
         kind::ROUTE => 1 + MAX_ROUTE * (1 + MAX_ADDRESS_LEN),
+        kind::SHORT => MAX_SHORT_LEN,
+        kind::HOLDS => MAX_HOLDS_LEN,
         _ => return None,
     })
 }
@@ -257,6 +288,8 @@ fn parse<'a>(kind: u8, whole: &'a [u8], body: &'a [u8]) -> Result<Frame<'a>, Mal
             reader.finish()?;
             Frame::Route(addresses)
         }
+        kind::SHORT => Frame::Short(body),
+        kind::HOLDS => Frame::Holds(body),
         other => return Err(Malformed::Type(other)),
     })
 }
@@ -276,6 +309,8 @@ mod tests {
             }),
             Frame::Announce,
             Frame::Record(&[5; 40]),
+            Frame::Short(&[6; 40]),
+            Frame::Holds(&[7; 40]),
         ]
     }
 

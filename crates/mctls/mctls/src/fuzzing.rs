@@ -4,6 +4,8 @@
 //! Not part of the public interface. A function returns where all is well and panics where an
 //! invariant is broken.
 
+mod short;
+
 use std::collections::BTreeMap;
 
 use crate::config::{Configuration, Context, Middlebox, PathMode, Right, Terms};
@@ -16,15 +18,17 @@ use crate::relay::Relay;
 use crate::schedule::{LegSecret, SessionSecret, all_secrets, granted_secrets};
 use crate::sender::Sender;
 use crate::suite::Suite;
+pub use short::mctls_short;
 
 /// A function that checks the invariants of a parser on any input.
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 3] = [
+pub const CHECKS: [(&str, Check); 4] = [
     ("mctls_messages", mctls_messages),
     ("mctls_frames", mctls_frames),
     ("mctls_records", mctls_records),
+    ("mctls_short", mctls_short),
 ];
 
 /// What is read as messages is written again as the same bytes, however it was cut.

@@ -38,7 +38,7 @@ const _: () = assert!(
 );
 
 /// Length of every suite's nonces in bytes.
-const NONCE_LEN: usize = 12;
+pub(crate) const NONCE_LEN: usize = 12;
 
 /// Whose keys these are.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +129,15 @@ impl DirectionKeys {
         self.direction
     }
 
+    pub(crate) const fn th(&self) -> &Digest {
+        &self.th
+    }
+
+    /// `K[k,read]`; `None`: it was not granted.
+    pub(crate) fn read_secret(&self, id: ContextId) -> Option<&Secret> {
+        self.contexts.get(&id).map(|keys| &keys.read)
+    }
+
     /// What the terms say of this context. `None`: context 0, or none.
     pub(crate) fn context(&self, id: ContextId) -> Option<&Context> {
         self.tags.get(&id)
@@ -144,9 +153,7 @@ impl DirectionKeys {
         let epoch = match current {
             Some(epoch) => epoch,
             None => {
-                let mut place = vec![id.0, self.direction.code()];
-                place.extend_from_slice(&number.to_be_bytes());
-                place.extend_from_slice(&self.th);
+                let place = place(id, self.direction, number, &self.th);
                 keys.derive(self.suite, number, &place)
             }
         };
@@ -162,7 +169,7 @@ impl DirectionKeys {
         let aad = Aad::from(header.to_bytes());
         epoch
             .aead
-            .seal_in_place_append_tag(epoch.nonce(header), aad, &mut sealed)
+            .seal_in_place_append_tag(nonce(&epoch.iv, header), aad, &mut sealed)
             .map_err(|_| Check::Aead(header.context))?;
         Ok(Some(Part { header, sealed }))
     }
@@ -177,7 +184,7 @@ impl DirectionKeys {
             let start = text.len();
             text.extend_from_slice(&part.sealed);
             let aad = Aad::from(part.header.to_bytes());
-            let nonce = epoch.nonce(part.header);
+            let nonce = nonce(&epoch.iv, part.header);
             let opened = epoch.aead.open_in_place(nonce, aad, &mut text[start..]);
             let length = opened.map_err(|_| Check::Aead(group.context))?.len();
             text.truncate(start + length);
@@ -212,17 +219,6 @@ impl DirectionKeys {
 
 impl ContextKeys {
     fn derive(&self, suite: Suite, number: u32, place: &[u8]) -> Epoch {
-        let unbound = match suite {
-            Suite::Aes128Gcm => {
-                let key = self.read.expand::<16>("key", place);
-                UnboundKey::new(suite.algorithm(), &key[..])
-            }
-            Suite::ChaCha20Poly1305 => {
-                let key = self.read.expand::<32>("key", place);
-                UnboundKey::new(suite.algorithm(), &key[..])
-            }
-        };
-        let unbound = unbound.expect("the key has the length of its suite");
         let mac = |secret: &Option<Secret>, label| {
             secret
                 .as_ref()
@@ -230,7 +226,7 @@ impl ContextKeys {
         };
         Epoch {
             number,
-            aead: LessSafeKey::new(unbound),
+            aead: aead_key(suite, &self.read, "key", place),
             iv: self.read.expand("iv", place),
             writer: mac(&self.write, "writer"),
             endpoint: mac(&self.end, "endpoint"),
@@ -238,17 +234,36 @@ impl ContextKeys {
     }
 }
 
-impl Epoch {
-    fn nonce(&self, header: Header) -> Nonce {
-        let mut nonce = [0; NONCE_LEN];
-        nonce[0] = header.author.code();
-        nonce[3] = header.index;
-        nonce[4..].copy_from_slice(&header.seq.to_be_bytes());
-        for (byte, iv) in nonce.iter_mut().zip(*self.iv) {
-            *byte ^= iv;
+/// Where a key belongs: `k | direction | epoch | th`.
+pub(crate) fn place(id: ContextId, direction: Direction, epoch: u32, th: &Digest) -> Vec<u8> {
+    [&[id.0, direction.code()], &epoch.to_be_bytes()[..], &th[..]].concat()
+}
+
+/// An AEAD's key out of a secret.
+pub(crate) fn aead_key(suite: Suite, secret: &Secret, label: &str, place: &[u8]) -> LessSafeKey {
+    let unbound = match suite {
+        Suite::Aes128Gcm => {
+            let key = secret.expand::<16>(label, place);
+            UnboundKey::new(suite.algorithm(), &key[..])
         }
-        Nonce::assume_unique_for_key(nonce)
+        Suite::ChaCha20Poly1305 => {
+            let key = secret.expand::<32>(label, place);
+            UnboundKey::new(suite.algorithm(), &key[..])
+        }
+    };
+    LessSafeKey::new(unbound.expect("the key has the length of its suite"))
+}
+
+/// The nonce of a record.
+pub(crate) fn nonce(iv: &[u8; NONCE_LEN], header: Header) -> Nonce {
+    let mut nonce = [0; NONCE_LEN];
+    nonce[0] = header.author.code();
+    nonce[3] = header.index;
+    nonce[4..].copy_from_slice(&header.seq.to_be_bytes());
+    for (byte, iv) in nonce.iter_mut().zip(iv) {
+        *byte ^= iv;
     }
+    Nonce::assume_unique_for_key(nonce)
 }
 
 /// What tags say of a group: its place, its digest as an endpoint sent it, its digest now.

@@ -12,7 +12,7 @@
 //! Is: the messages inside those sessions ([`message`]), the handshakes of endpoints
 //! ([`endpoint`]) and middleboxes ([`middlebox`]), the key schedule ([`schedule`]), the records and
 //! their checks ([`record`], [`sender`], [`receiver`], [`relay`]), and the framing of a hop
-//! ([`frame`]). Is not: TLS, whose exporters and certificates come in as bytes; sockets; policy;
+//! ([`frame`]), and the short form that records may have between two middleboxes ([`short`]). Is not: TLS, whose exporters and certificates come in as bytes; sockets; policy;
 //! HTTP; the paper's own protocol on TLS 1.2.
 //!
 //! Invariants of the whole crate:
@@ -48,6 +48,7 @@ pub mod relay;
 pub mod schedule;
 mod secret;
 pub mod sender;
+pub mod short;
 pub mod suite;
 
 pub use error::Error;

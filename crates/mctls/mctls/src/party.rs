@@ -71,6 +71,15 @@ impl Direction {
         }
     }
 
+    /// The other one.
+    #[must_use]
+    pub const fn opposite(self) -> Self {
+        match self {
+            Self::ToServer => Self::ToClient,
+            Self::ToClient => Self::ToServer,
+        }
+    }
+
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::ToServer => 0,

@@ -79,7 +79,7 @@ impl Header {
         bytes
     }
 
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let context = reader.context()?;
         let author = reader.author()?;
         let part = reader.u8()?;
@@ -122,7 +122,7 @@ pub(crate) struct Evidence {
 
 impl Evidence {
     /// Reads what this context's records have; those of context 0 (`None`) have none.
-    fn read(
+    pub(crate) fn read(
         reader: &mut Reader<'_>,
         context: Option<&Context>,
         author: Author,
@@ -219,14 +219,20 @@ impl Group {
         frame: impl Fn(&mut Vec<u8>, &[u8]),
     ) {
         for part in &self.parts {
-            let mut record = part.header.to_bytes().to_vec();
-            match part.header.place {
-                Place::Inner => {}
-                Place::Last => self.evidence.write(context, &mut record),
-            }
+            let mut record = self.front(part, context);
             record.extend_from_slice(&part.sealed);
             frame(out, &record);
         }
+    }
+
+    /// What stands before a record's ciphertext.
+    pub(crate) fn front(&self, part: &Part, context: Option<&Context>) -> Vec<u8> {
+        let mut front = part.header.to_bytes().to_vec();
+        match part.header.place {
+            Place::Inner => {}
+            Place::Last => self.evidence.write(context, &mut front),
+        }
+        front
     }
 }
 

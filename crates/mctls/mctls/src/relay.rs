@@ -38,7 +38,7 @@ pub struct Passing<'a> {
     pub(crate) relay: &'a mut Relay,
     pub(crate) group: Group,
     pub(crate) claim: Claim,
-    text: Option<Vec<u8>>,
+    pub(crate) text: Option<Vec<u8>>,
 }
 
 /// A group that has passed this middlebox's checks.
@@ -165,22 +165,23 @@ impl Passing<'_> {
     }
 
     /// Sends it on as it is, with this middlebox's stamp where the path is required.
-    pub fn forward(self, out: &mut Vec<u8>) {
-        let Self {
-            relay,
-            mut group,
-            claim,
-            ..
-        } = self;
-        let context = relay.terms.context(group.context);
+    pub fn forward(mut self, out: &mut Vec<u8>) {
+        self.stamp();
+        let context = self.relay.terms.context(self.group.context);
+        self.group.write(context, out, write_record);
+    }
+
+    /// Says that this middlebox has seen it, where that is asked for.
+    pub(crate) fn stamp(&mut self) {
+        let relay = &*self.relay;
+        let context = relay.terms.context(self.group.context);
         if context.is_some_and(|context| context.stamps(relay.position)) {
-            group.evidence.stamps.push(Stamp {
+            self.group.evidence.stamps.push(Stamp {
                 position: relay.position,
                 changed: None,
-                tag: claim.stamp(&relay.author, &claim.digest, None),
+                tag: self.claim.stamp(&relay.author, &self.claim.digest, None),
             });
         }
-        group.write(context, out, write_record);
     }
 
     /// Sends other data on in its place: one part for each record. Where all parts are empty, that

@@ -15,7 +15,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn frame() -> impl Strategy<Value = Vec<u8>> {
-    let kind = prop_oneof![20u8..=23, 0xb0u8..=0xb3, any::<u8>()];
+    let kind = prop_oneof![20u8..=23, 0xb0u8..=0xb5, any::<u8>()];
     (kind, vec(any::<u8>(), 0..200)).prop_map(|(kind, body)| {
         let [high, low] = (body.len() as u16).to_be_bytes();
         [&[kind, 3, 3, high, low], &body[..]].concat()

@@ -10,12 +10,13 @@ mod held;
 mod ids;
 mod pacer;
 mod tracker;
+mod wan;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use mctls_io::middlebox::NewService;
-use mctls_io::{Backends, Choice, NextHop, Service, Verdict};
+use mctls_io::{Backends, Choice, NextHop, PairSettings, Service, Verdict};
 
 use crate::error::McError;
 use crate::layout::Kind;
@@ -48,7 +49,8 @@ impl Service for Null {
 /// [`McError::Config`]: its settings cannot be.
 pub fn service(kind: Kind, settings: &BoxSettings) -> Result<NewService, McError> {
     Ok(match kind {
-        Kind::Null | Kind::Balance => Arc::new(|| Box::new(Null)),
+        // A WAN optimiser's work is done below its service (`pair`).
+        Kind::Null | Kind::Balance | Kind::Wan => Arc::new(|| Box::new(Null)),
         Kind::Filter => {
             let rules = Arc::new(filter::Rules::of(&settings.block)?);
             over_http(kind, move || filter::Filter::new(Arc::clone(&rules)))
@@ -101,6 +103,25 @@ pub fn next_hop(kind: Kind, settings: &BoxSettings) -> Result<NextHop, McError> 
         BACKEND_PATIENCE,
         BACKEND_REST,
     ))))
+}
+
+/// The other one of a pair, where this kind has one.
+///
+/// # Errors
+/// [`McError::Config`], [`McError::File`], [`McError::Content`]: its settings cannot be, or its key
+/// cannot be read.
+pub fn pair(kind: Kind, settings: &BoxSettings) -> Result<Option<PairSettings>, McError> {
+    match kind {
+        Kind::Wan => wan::pair(settings).map(Some),
+        Kind::Null
+        | Kind::Filter
+        | Kind::Ids
+        | Kind::Tracker
+        | Kind::Compress
+        | Kind::Cache
+        | Kind::Pacer
+        | Kind::Balance => Ok(None),
+    }
 }
 
 fn over_http<S: HttpService + 'static>(

@@ -157,11 +157,13 @@ pub enum Kind {
     Pacer,
     /// Chooses among several servers.
     Balance,
+    /// Shortens what crosses a slow link to its pair, which restores it.
+    Wan,
 }
 
 impl Kind {
     /// All there are.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Null,
         Self::Filter,
         Self::Ids,
@@ -170,6 +172,7 @@ impl Kind {
         Self::Cache,
         Self::Pacer,
         Self::Balance,
+        Self::Wan,
     ];
 
     /// Its name on the command line.
@@ -184,6 +187,7 @@ impl Kind {
             Self::Cache => "cache",
             Self::Pacer => "pacer",
             Self::Balance => "balance",
+            Self::Wan => "wan",
         }
     }
 
@@ -206,6 +210,8 @@ impl Kind {
             Self::Compress => [No, No, Write, Write],
             Self::Cache => [Read, No, Write, Write],
             Self::Pacer => [No, No, Read, No],
+            // Heads are short, and secrets stand in them.
+            Self::Wan => [No, Read, No, Read],
         }
     }
 
@@ -230,6 +236,7 @@ impl Kind {
             Self::Cache => "holds bodies, and fills in those that the server refers to",
             Self::Pacer => "spreads bursts over time, and looks at types of responses alone",
             Self::Balance => "chooses a server before it sees anything, and sees nothing",
+            Self::Wan => "refers to bodies that its pair over a slow link holds, changes nothing",
         }
     }
 }
@@ -261,6 +268,7 @@ mod tests {
             (Kind::Cache, "cache"),
             (Kind::Pacer, "packet pacer"),
             (Kind::Balance, "load balancer"),
+            (Kind::Wan, "WAN optimiser"),
         ] {
             let line = guide
                 .lines()

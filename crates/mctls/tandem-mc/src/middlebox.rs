@@ -36,7 +36,15 @@ impl Standing {
     ) -> Result<Self, McError> {
         let service = boxes::service(kind, &settings)?;
         let next = boxes::next_hop(kind, &settings)?;
-        Self::new(listen, identity, settings, service, next, timeouts).await
+        let pair = boxes::pair(kind, &settings)?;
+        let standing = Self::new(listen, identity, settings, service, next, timeouts).await?;
+        Ok(match pair {
+            None => standing,
+            Some(pair) => Self {
+                middlebox: standing.middlebox.paired(pair),
+                ..standing
+            },
+        })
     }
 
     /// One with a service of the caller's.

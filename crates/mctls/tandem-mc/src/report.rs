@@ -380,7 +380,13 @@ impl Judged {
             | Check::PathStamp(position)
             | Check::LegBinding(position)
             | Check::Confirm(position) => return self.name(position, report),
-            Check::Aead(_) | Check::ShareDigest | Check::Transcript | Check::Ready => return,
+            // The last two are between middleboxes.
+            Check::Aead(_)
+            | Check::ShareDigest
+            | Check::Transcript
+            | Check::Ready
+            | Check::Pair
+            | Check::Restored(_) => return,
         };
         self.suspects = report.with_right(id, right);
         self.overstepped_in = Some(id.0);

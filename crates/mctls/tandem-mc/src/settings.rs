@@ -3,7 +3,7 @@
 //! Is not: arguments. Invariants: a key that is not known is an error; nothing is granted or
 //! permitted by a mistake in a file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mctls::config::{Right, Terms};
@@ -36,7 +36,7 @@ pub struct BoxSettings {
     /// Tracker blocker: which headers. None: its own list.
     #[serde(default)]
     pub headers: Vec<String>,
-    /// Cache: how much it holds, in bytes. 64 MiB by default.
+    /// Cache, WAN optimiser: how much it holds, in bytes. 64 MiB by default.
     #[serde(default)]
     pub memory: Option<usize>,
     /// Cache: the longest body that it keeps, in bytes. 8 MiB by default.
@@ -57,6 +57,15 @@ pub struct BoxSettings {
     /// Balancer: by what it chooses.
     #[serde(default)]
     pub balance: By,
+    /// WAN optimiser: the name in the other one's certificate.
+    #[serde(default)]
+    pub peer: Option<String>,
+    /// WAN optimiser: the file with the key that the two have in common.
+    #[serde(default)]
+    pub pair_key: Option<PathBuf>,
+    /// WAN optimiser: contexts in which it shortens. None: bodies of requests and of responses.
+    #[serde(default)]
+    pub shorten: Vec<String>,
 }
 
 /// By what a balancer chooses.

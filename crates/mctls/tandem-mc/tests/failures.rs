@@ -92,7 +92,7 @@ fn wrong_arguments_are_refused_in_a_line_that_says_what_is_right() {
         ),
         (&["explain", "/nonexistent"], "/nonexistent"),
         (&["explain", "/dev/null"], "/dev/null"),
-        (&["box", "--kind", "wan"], "wan"),
+        (&["box", "--kind", "van"], "van"),
         (&["serve"], "--listen"),
         (&["nothing"], "nothing"),
     ] {
@@ -133,6 +133,17 @@ fn settings_that_cannot_be_and_a_port_in_use_keep_a_daemon_from_starting() {
         ("pacer", "rate = 999", "rate"),
         ("balance", "", "backends"),
         ("balance", "backends = [\"nowhere\"]", "nowhere"),
+        ("wan", "peer = \"far.example\"", "pair-key"),
+        (
+            "wan",
+            &format!("peer = \"far.example\"\npair-key = {config:?}"),
+            "64 hexadecimal",
+        ),
+        (
+            "wan",
+            "peer = \"far.example\"\npair-key = \"/nonexistent\"",
+            "/nonexistent",
+        ),
     ] {
         let ran = start(kind, settings, "127.0.0.1:0");
         assert!(ran.failed_with(2).contains(word), "{ran:?}");

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use mctls::error::{Alert, Policy};
 use mctls::frame::{Frame, LegFrame};
 use mctls::message::Message;
-use mctls::middlebox::{Joining, Middlebox as Core};
-use mctls::party::{Direction, Endpoint, Position};
-use mctls::relay::Relay;
+use mctls::middlebox::{Joined, Joining, Middlebox as Core};
+use mctls::party::{Endpoint, Position};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig};
 
 use crate::error::{Error, Part};
-use crate::hop::{LEG, RECORD, Talk, take_leg, unexpected};
+use crate::hop::{LEG, Talk, take_leg, unexpected};
 use crate::middlebox::{Consent, Service};
 use crate::tls::Tls;
 
@@ -212,16 +211,11 @@ impl Legs {
         if ready { Part::EndToEnd } else { Part::NextHop }
     }
 
-    /// The keys for one direction.
-    pub(super) fn relay(&mut self, direction: Direction) -> Result<&mut Relay, Error> {
-        match (&mut self.state, direction) {
-            (Some(State::Running(Joining::Joined(joined))), Direction::ToServer) => {
-                Ok(&mut joined.to_server)
-            }
-            (Some(State::Running(Joining::Joined(joined))), Direction::ToClient) => {
-                Ok(&mut joined.to_client)
-            }
-            (Some(_) | None, _) => Err(unexpected(RECORD)),
+    /// The session, once records may pass; a frame of `kind` has come.
+    pub(super) fn joined(&mut self, kind: u8) -> Result<&mut Joined, Error> {
+        match &mut self.state {
+            Some(State::Running(Joining::Joined(joined))) => Ok(joined),
+            Some(_) | None => Err(unexpected(kind)),
         }
     }
 

@@ -242,7 +242,12 @@ async fn interfered(
         let mut records = records.clone();
         Box::new(move |frame| match frame {
             Frame::Record(_) => records(bytes(frame)),
-            Frame::Tls(_) | Frame::Leg(_) | Frame::Announce | Frame::Route(_) => vec![bytes(frame)],
+            Frame::Tls(_)
+            | Frame::Leg(_)
+            | Frame::Announce
+            | Frame::Route(_)
+            | Frame::Short(_)
+            | Frame::Holds(_) => vec![bytes(frame)],
         })
     })
     .await;
@@ -341,7 +346,12 @@ async fn a_middlebox_that_is_bypassed_is_caught_where_the_path_is_required() {
                     .expect("the hop behind is there");
                 Vec::new()
             }
-            Frame::Tls(_) | Frame::Leg(_) | Frame::Announce | Frame::Route(_) => vec![bytes(frame)],
+            Frame::Tls(_)
+            | Frame::Leg(_)
+            | Frame::Announce
+            | Frame::Route(_)
+            | Frame::Short(_)
+            | Frame::Holds(_) => vec![bytes(frame)],
         })
     })
     .await;
@@ -366,7 +376,12 @@ async fn a_leg_that_is_led_to_another_middlebox_is_caught_by_its_certificate() {
                 let distance = position(3 - leg.distance.number());
                 vec![bytes(&Frame::Leg(LegFrame { distance, ..*leg }))]
             }
-            Frame::Tls(_) | Frame::Record(_) | Frame::Announce | Frame::Route(_) => {
+            Frame::Tls(_)
+            | Frame::Record(_)
+            | Frame::Announce
+            | Frame::Route(_)
+            | Frame::Short(_)
+            | Frame::Holds(_) => {
                 vec![bytes(frame)]
             }
         })

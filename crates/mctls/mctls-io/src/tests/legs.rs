@@ -56,7 +56,12 @@ async fn a_leg_too_many_ends_the_handshake_in_every_phase() {
                     }
                     frames
                 }
-                Frame::Tls(_) | Frame::Record(_) | Frame::Announce | Frame::Route(_) => {
+                Frame::Tls(_)
+                | Frame::Record(_)
+                | Frame::Announce
+                | Frame::Route(_)
+                | Frame::Short(_)
+                | Frame::Holds(_) => {
                     vec![bytes(frame)]
                 }
             })
@@ -147,7 +152,11 @@ async fn shake_over(stream: &mut TcpStream, tls: &mut Tls, wrap: impl Fn(&[u8]) 
                 Frame::Tls(bytes) | Frame::Leg(LegFrame { bytes, .. }) => {
                     tls.feed(bytes, &mut data).expect("a handshake");
                 }
-                Frame::Record(_) | Frame::Announce | Frame::Route(_) => {}
+                Frame::Record(_)
+                | Frame::Announce
+                | Frame::Route(_)
+                | Frame::Short(_)
+                | Frame::Holds(_) => {}
             }
         }
     }

@@ -195,6 +195,145 @@ fn a_cache_without_its_rights_takes_no_part() {
     assert!(ran.failed_with(1).contains("cache.example"), "{ran:?}");
 }
 
+/// Two WAN optimisers, and what crosses between them towards the client.
+struct Wan {
+    near: Daemon,
+    _far: Daemon,
+    link: Counting,
+}
+
+const PAIR_KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+fn wan_box(place: &Place, name: &str, peer: &str, key: &str) -> Daemon {
+    let file = format!("{name}.pair");
+    place.write(&file, key);
+    let file = place.text(&file);
+    place.middlebox(
+        name,
+        "wan",
+        &format!("peer = {peer:?}\npair-key = {file:?}"),
+    )
+}
+
+impl Wan {
+    fn new(place: &Place, near_key: &str) -> Self {
+        let far = wan_box(place, "far.example", "near.example", PAIR_KEY);
+        Self {
+            near: wan_box(place, "near.example", "far.example", near_key),
+            link: Counting::before(&far.address),
+            _far: far,
+        }
+    }
+
+    /// Fetches a page by both of them; how many bytes cross the link towards the client.
+    fn get(&self, place: &Place, path: &str, server: &str, grants: &str) -> (Ran, u64) {
+        let via = [
+            format!("near.example@{}={grants}", self.near.address),
+            format!("far.example@{}={grants}", self.link.address),
+        ];
+        let out = place.text("out");
+        let more = ["--json", "-o", &out];
+        let ran = Ran::of(&mut place.get(path, server, &[&via[0], &via[1]], &more));
+        (ran, self.link.taken())
+    }
+
+    /// The same, and the page is this one.
+    fn fetch(&self, place: &Place, path: &str, server: &str, page: &str) -> u64 {
+        let (ran, crossed) = self.get(place, path, server, "wan");
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let came = std::fs::read_to_string(place.path("out")).expect("a page");
+        assert!(came == page, "another page");
+        // Both have read the body alone, and nobody has changed anything.
+        let report = ran.report();
+        assert!(report.contexts.iter().all(|row| row.changed.is_empty()));
+        for row in &report.contexts {
+            let right = match row.name.ends_with("-body") {
+                true => Word::Read,
+                false => Word::None,
+            };
+            assert_eq!(row.rights, [right, right], "{}", row.name);
+        }
+        let body = report.contexts.iter().find(|row| row.name == FOUR[3]);
+        let saw = body.expect("a context").saw.iter().copied();
+        assert_eq!(saw.collect::<Vec<_>>(), [1, 2]);
+        crossed
+    }
+}
+
+#[test]
+fn a_page_that_has_crossed_between_two_wan_optimisers_crosses_as_references() {
+    let place = Place::new();
+    let text = noise(1_000_000);
+    place.write("site/long.txt", &text);
+    let server = place.server(&[]);
+    let wan = Wan::new(&place, PAIR_KEY);
+    let first = wan.fetch(&place, "/long.txt", &server.address, &text);
+    let again = wan.fetch(&place, "/long.txt", &server.address, &text);
+    // A page with the same content in another place, under another name.
+    let mut other = text.clone();
+    other.insert_str(300_000, &"something new ".repeat(50));
+    place.write("site/other.txt", &other);
+    let changed = wan.fetch(&place, "/other.txt", &server.address, &other);
+    println!("{first} bytes between the two, then {again}; changed: {changed}");
+    assert!(first > 1_000_000 && first < 1_030_000, "{first}");
+    assert!(again < 20_000, "{again}");
+    assert!(changed < 300_000, "{changed}");
+}
+
+#[test]
+fn a_wan_optimiser_that_has_started_anew_costs_bytes_and_nothing_else() {
+    let place = Place::new();
+    let text = noise(300_000);
+    place.write("site/long.txt", &text);
+    let server = place.server(&[]);
+    let mut wan = Wan::new(&place, PAIR_KEY);
+    let first = wan.fetch(&place, "/long.txt", &server.address, &text);
+    wan.near = wan_box(&place, "near.example", "far.example", PAIR_KEY);
+    let anew = wan.fetch(&place, "/long.txt", &server.address, &text);
+    let again = wan.fetch(&place, "/long.txt", &server.address, &text);
+    assert!(first > 300_000 && anew > 300_000, "{first}, {anew}");
+    assert!(again < 20_000, "{again}");
+}
+
+#[test]
+fn wan_optimisers_with_different_keys_have_no_session() {
+    let place = Place::new();
+    let server = place.server(&[]);
+    let wan = Wan::new(&place, &PAIR_KEY.replace('0', "f"));
+    let (ran, _) = wan.get(&place, "/", &server.address, "wan");
+    let words = ran.failed_with(1);
+    assert!(words.contains("far.example (middlebox 2)"), "{words}");
+}
+
+#[test]
+fn wan_optimisers_that_are_no_neighbours_or_may_not_read_pass_everything_on() {
+    let place = Place::new();
+    let text = noise(100_000);
+    place.write("site/long.txt", &text);
+    let server = place.server(&[]);
+    let wan = Wan::new(&place, PAIR_KEY);
+    for _ in 0..2 {
+        let grants = "request-headers:read";
+        let (ran, crossed) = wan.get(&place, "/long.txt", &server.address, grants);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(crossed > 100_000, "{crossed}");
+    }
+    let between = place.middlebox("null.example", "null", "");
+    let via = [
+        format!("near.example@{}=wan", wan.near.address),
+        format!("null.example@{}", between.address),
+        format!("far.example@{}=wan", wan.link.address),
+    ];
+    let via: Vec<&str> = via.iter().map(String::as_str).collect();
+    for _ in 0..2 {
+        let out = place.text("out");
+        let more = ["--json", "-o", &out];
+        let ran = Ran::of(&mut place.get("/long.txt", &server.address, &via, &more));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(wan.link.taken() > 100_000);
+    }
+}
+
 /// A server of another site under the same name.
 fn second_server(place: &Place) -> Daemon {
     std::fs::create_dir(place.path("site2")).expect("a folder");
