@@ -5,6 +5,7 @@ mod blocking;
 mod cost;
 mod ends;
 mod legs;
+mod paired;
 mod pki;
 mod sessions;
 

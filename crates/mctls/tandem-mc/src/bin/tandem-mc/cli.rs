@@ -195,9 +195,11 @@ pub(crate) struct Listening {
 /// an attack pattern (`patterns`). tracker removes cookies and similar headers (`hosts`,
 /// `headers`). compress compresses text in responses. cache fills in bodies that it holds where the
 /// server refers to them (`memory`, `max-body`). pacer spreads bursts over time (`rate`, `burst`,
-/// `types`). balance chooses among servers (`backends`, `balance`) and reads nothing. It prints its
-/// address and `ready`; SIGTERM stops it. It connects to this machine only, unless `allow` in its
-/// settings permits more; balance connects only to its backends.
+/// `types`). balance chooses among servers (`backends`, `balance`) and reads nothing. wan is one of
+/// two at the ends of a slow link, between which repeated data crosses as references (`peer`,
+/// `pair-key`, `memory`, `shorten`). It prints its address and `ready`; SIGTERM stops it. It
+/// connects to this machine only, unless `allow` in its settings permits more; balance connects
+/// only to its backends.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Example:
@@ -213,7 +215,16 @@ Example:
         --kind balance --config balance.toml
   balance.toml:
     backends = [\"192.0.2.1:443\", \"192.0.2.2:443\"]
-    balance = \"client\"")]
+    balance = \"client\"
+
+  One of two WAN optimisers; the other one has the same key and names this one
+    openssl rand -hex 32 > wan.key
+    tandem mc box --listen 0.0.0.0:4443 --cert near.pem --key near.key \\
+        --kind wan --config wan.toml
+  wan.toml:
+    allow = [\"far.example:4443\"]
+    peer = \"far.example\"
+    pair-key = \"wan.key\"")]
 pub(crate) struct BoxArgs {
     #[command(flatten)]
     pub(crate) listening: Listening,
