@@ -26,8 +26,10 @@ local TYPES = {
     [0xb1] = { name = "record", longest = 17276 },
     [0xb2] = { name = "announce", longest = 0 },
     [0xb3] = { name = "route", longest = 4097 },
+    [0xb4] = { name = "short record", longest = 17420 },
+    [0xb5] = { name = "holds", longest = 662 },
 }
-local LEG, RECORD, ANNOUNCE, ROUTE = 0xb0, 0xb1, 0xb2, 0xb3
+local LEG, RECORD, ANNOUNCE, ROUTE, SHORT, HOLDS = 0xb0, 0xb1, 0xb2, 0xb3, 0xb4, 0xb5
 local ENDPOINTS = { [0] = "client", [1] = "server" }
 -- Types of a TLS record (RFC 8446, section 5.1), and of the handshake messages that cross in clear (section 4).
 local CONTENTS = { [20] = "change cipher spec", [21] = "alert", [22] = "handshake", [23] = "application data" }
@@ -159,7 +161,23 @@ local function show_record(body, tree)
     return string.format("record %s in context %d%s", tostring(seq), context, by)
 end
 
-local SHOW = { [ROUTE] = show_route, [LEG] = show_leg, [RECORD] = show_record }
+-- Between two paired middleboxes (section 11): the header is that of the record.
+local function show_short(body, tree)
+    return "short " .. show_record(body, tree)
+end
+
+local function show_holds(body, tree)
+    tree:add(fields.sealed, body())
+    return "what a paired middlebox holds"
+end
+
+local SHOW = {
+    [ROUTE] = show_route,
+    [LEG] = show_leg,
+    [RECORD] = show_record,
+    [SHORT] = show_short,
+    [HOLDS] = show_holds,
+}
 
 -- One frame, whole.
 local function show_frame(buffer, pinfo, root)
