@@ -11,9 +11,10 @@
 //!
 //! Is: the messages inside those sessions ([`message`]), the handshakes of endpoints
 //! ([`endpoint`]) and middleboxes ([`middlebox`]), the key schedule ([`schedule`]), the records and
-//! their checks ([`record`], [`sender`], [`receiver`], [`relay`]), and the framing of a hop
-//! ([`frame`]), and the short form that records may have between two middleboxes ([`short`]). Is not: TLS, whose exporters and certificates come in as bytes; sockets; policy;
-//! HTTP; the paper's own protocol on TLS 1.2.
+//! their checks ([`record`], [`sender`], [`receiver`], [`relay`]), the framing of a hop
+//! ([`frame`]), and the short form that records may have between two middleboxes ([`short`]). Is
+//! not: TLS, whose exporters and certificates come in as bytes; sockets; policy; HTTP; the paper's
+//! own protocol on TLS 1.2.
 //!
 //! Invariants of the whole crate:
 //! - a middlebox has no key for what both endpoints have not granted;
