@@ -66,6 +66,7 @@ const LINK: &str = "tandem-link";
 const PACKET: &str = "tandem-packet";
 const PAIR: &str = "tandem-pair";
 const TUNNEL: &str = "tandem-tunnel";
+const SHA1_LANES: &str = "tandem-sha1-lanes";
 const SPLIT: &str = "tandem-split";
 const ESTIMATE: &str = "tandem-estimate";
 const BARNRAISING: &str = "tandem-barnraising";
@@ -165,6 +166,12 @@ pub(crate) const LAYERS: &[Layer] = &[
         Kind::Adapter,
         &[LINK, CHANNEL, DAEMON, WIRE],
     ),
+    Layer::new(
+        SHA1_LANES,
+        "crates/split/tandem-sha1-lanes",
+        Kind::Adapter,
+        &[],
+    ),
     Layer::new(SPLIT, "crates/split/tandem-split", Kind::Core, &[WIRE]),
     Layer::new(
         ESTIMATE,
@@ -226,7 +233,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         SPLIT_IO,
         "crates/split/tandem-split-io",
         Kind::Adapter,
-        &[BARNRAISING, SPLIT, CHANNEL, DAEMON, WIRE],
+        &[BARNRAISING, SPLIT, SHA1_LANES, CHANNEL, DAEMON, WIRE],
     ),
     Layer::new(MCTLS, "crates/mctls/mctls", Kind::Core, &[]),
     Layer::new(MCTLS12, "crates/mctls/mctls12", Kind::Core, &[MCTLS]),

@@ -8,9 +8,8 @@
 //!   type | 03 03 | length | content                                            up to it
 //! ```
 //!
-//! The key that hides stands in the first record after ChangeCipherSpec alone; the one that vouches
-//! never leaves the library. Of application data there is the MAC alone: whoever sent the content
-//! has it.
+//! The key that hides stands in the first record after ChangeCipherSpec alone. Application data
+//! does not pass through the library: whoever sends it has its proofs made beside it.
 
 use std::fmt;
 
@@ -22,13 +21,12 @@ pub(super) const MAX_OVERHEAD: usize = 2 + 32 + MAX_MAC_LEN;
 /// type, version, length (RFC 5246, 6.2.1).
 const HEADER: usize = 5;
 const CHANGE_CIPHER_SPEC: u8 = 20;
-pub(super) const APPLICATION_DATA: u8 = 23;
 
 /// One record of the server.
 pub enum Record {
     /// As the client is to get it: all up to and with ChangeCipherSpec.
     Clear(Vec<u8>),
-    /// To be encrypted; not content of the application.
+    /// To be encrypted.
     Protected {
         /// The key that hides, with the first such record.
         key: Option<Zeroizing<Vec<u8>>>,
@@ -39,8 +37,6 @@ pub enum Record {
         /// What vouches for it.
         mac: Mac,
     },
-    /// What vouches for content of the application, which is for whoever sent it.
-    Data(Mac),
 }
 
 impl fmt::Debug for Record {
@@ -53,7 +49,6 @@ impl fmt::Debug for Record {
                 content,
                 ..
             } => write!(f, "Protected(type {content_type}, {} bytes)", content.len()),
-            Self::Data(_) => f.write_str("Data"),
         }
     }
 }
@@ -98,10 +93,6 @@ fn split(content_type: u8, payload: &[u8]) -> Option<Record> {
     let (key, rest) = prefixed(payload)?;
     let (mac, content) = prefixed(rest)?;
     let mac = Mac::from_slice(mac)?;
-    // The first record is a Finished: there is no key before content.
-    if content_type == APPLICATION_DATA {
-        return Some(Record::Data(mac));
-    }
     Some(Record::Protected {
         key: (!key.is_empty()).then(|| Zeroizing::new(key.to_vec())),
         content_type,
@@ -138,8 +129,9 @@ mod tests {
         });
         bytes.extend([22, 3, 3, 0, payload.len() as u8]);
         bytes.extend(&payload);
-        bytes.extend([23, 3, 3, 0, 22, 0, 20]);
-        bytes.extend([8; 20]);
+        bytes.extend([21, 3, 3, 0, 24, 0, 20]);
+        bytes.extend([7; 20]);
+        bytes.extend([1, 0]);
 
         let mut records = Records::default();
         let mut found = Vec::new();
@@ -156,7 +148,6 @@ mod tests {
                     assert_eq!(mac.as_ref(), [7; 20]);
                     found.push((content_type, key.map(|key| key.to_vec()), content));
                 }
-                Some(Record::Data(mac)) => found.push((23, None, mac.as_ref().to_vec())),
                 None => {}
             }
         }
@@ -166,7 +157,7 @@ mod tests {
                 (0, None, vec![22, 3, 3, 0, 2, 1, 2]),
                 (0, None, vec![20, 3, 3, 0, 1, 1]),
                 (22, Some(b"key".to_vec()), b"finished".to_vec()),
-                (23, None, vec![8; 20]),
+                (21, None, vec![1, 0]),
             ]
         );
     }

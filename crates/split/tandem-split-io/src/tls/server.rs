@@ -1,14 +1,18 @@
 //! The server's side of one client's TLS: bytes of the client in, its requests out; answers in,
 //! records in their parts out.
 //!
+//! Content of the application does not pass through the TLS library. It would make the proofs of
+//! its records one by one; here they are made together, by the sealer that the library uses for its
+//! own.
+//!
 //! Is not: I/O. Somebody else carries the bytes.
 //!
 //! Invariants: nothing that was handed in for the client leaves before its Finished is verified;
 //! every record is used up once it is out; after an error there is one alert and nothing else.
 
 use std::fmt;
-use std::io::{Read as _, Write as _};
-use std::sync::Arc;
+use std::io::Read as _;
+use std::sync::{Arc, PoisonError};
 
 use rustls::crypto::CryptoProvider;
 use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache};
@@ -16,10 +20,12 @@ use rustls::sign::SingleCertAndKey;
 use rustls::version::TLS12;
 use rustls::{HandshakeKind, ServerConfig, ServerConnection};
 use tandem_channel::crypto;
+use tandem_split::RecordType;
+use tandem_split::seal::Mac;
 
 use super::identity::Identity;
 use super::parts::{Record, Records};
-use super::suites;
+use super::suites::{self, SharedSealer};
 use super::tickets::Tickets;
 
 /// The most bytes of content in a record (RFC 5246, 6.2.1).
@@ -97,6 +103,8 @@ impl Site {
 /// One client's connection.
 pub struct Endpoint {
     tls: ServerConnection,
+    /// Once there are keys.
+    sealer: Option<SharedSealer>,
     records: Records,
     received: Vec<u8>,
     closed: bool,
@@ -116,6 +124,7 @@ impl Endpoint {
     pub fn new(site: &Site) -> Result<Self, rustls::Error> {
         Ok(Self {
             tls: ServerConnection::new(Arc::clone(&site.config))?,
+            sealer: None,
             records: Records::default(),
             received: Vec::new(),
             closed: false,
@@ -130,7 +139,11 @@ impl Endpoint {
     pub fn receive(&mut self, mut bytes: &[u8]) -> Result<(), rustls::Error> {
         while !bytes.is_empty() {
             let read = self.tls.read_tls(&mut bytes);
-            let processed = self.tls.process_new_packets();
+            let tls = &mut self.tls;
+            let (processed, sealer) = suites::with_sealer(|| tls.process_new_packets());
+            if sealer.is_some() {
+                self.sealer = sealer;
+            }
             self.collect();
             let state = processed?;
             let mut plain = vec![0; state.plaintext_bytes_to_read()];
@@ -184,19 +197,18 @@ impl Endpoint {
         matches!(self.tls.handshake_kind(), Some(HandshakeKind::Resumed))
     }
 
-    /// Content for the client: as one record where it has at most [`MAX_CONTENT`] bytes.
+    /// The proofs of content for the client: each of these becomes a record, in their order. What
+    /// is to be polled has to leave before them.
     ///
     /// # Errors
-    /// There is no connection to send it on, yet or any more.
-    pub fn send(&mut self, content: &[u8]) -> std::io::Result<()> {
-        if !self.is_established() {
-            return Err(std::io::ErrorKind::NotConnected.into());
-        }
-        for part in content.chunks(MAX_CONTENT) {
-            self.tls.writer().write_all(part)?;
-            self.collect();
-        }
-        Ok(())
+    /// There is no connection to send it on, yet or any more; or a record would be longer than
+    /// [`MAX_CONTENT`].
+    pub fn seal(&mut self, records: &[&[u8]]) -> std::io::Result<Vec<Mac>> {
+        let sealer = self.sealer.as_ref().filter(|_| self.is_established());
+        let sealer = sealer.ok_or(std::io::ErrorKind::NotConnected)?;
+        let mut sealer = sealer.lock().unwrap_or_else(PoisonError::into_inner);
+        let macs = sealer.seal_all(RecordType::ApplicationData, records);
+        macs.map_err(std::io::Error::other)
     }
 
     /// Says that nothing more comes.

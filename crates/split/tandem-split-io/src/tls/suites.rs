@@ -8,7 +8,8 @@
 //! key block the two come the other way round (RFC 5246, 6.3), so the pseudo-random function
 //! that hands it out turns it.
 
-use std::sync::LazyLock;
+use std::cell::Cell;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use rustls::crypto::cipher::{
     AeadKey, InboundOpaqueMessage, InboundPlainMessage, KeyBlockShape, MessageDecrypter,
@@ -18,12 +19,13 @@ use rustls::crypto::cipher::{
 use rustls::crypto::tls12::Prf;
 use rustls::crypto::{ActiveKeyExchange, CipherSuiteCommon, KeyExchangeAlgorithm};
 use rustls::{
-    CipherSuite, ConnectionTrafficSecrets, ContentType, Error, SupportedCipherSuite,
-    Tls12CipherSuite,
+    CipherSuite, ConnectionTrafficSecrets, Error, SupportedCipherSuite, Tls12CipherSuite,
 };
 use tandem_channel::crypto::cipher_suite;
-
+use tandem_sha1_lanes::Message;
 use tandem_split::open::Opener;
+use tandem_split::seal::{Covered, Mac, Together};
+use tandem_split::suite::MacHash;
 use tandem_split::{RecordType, Sealer, Suite};
 
 use super::parts;
@@ -183,8 +185,16 @@ pub(super) struct CbcHmac(pub(super) Suite);
 
 impl Tls12AeadAlgorithm for CbcHmac {
     fn encrypter(&self, key: AeadKey, mac_key: &[u8], _extra: &[u8]) -> Box<dyn MessageEncrypter> {
+        let sealer = Sealer::tls12(self.0, mac_key, 0).ok().map(|sealer| {
+            let together = Lanes::of(self.0, mac_key);
+            Arc::new(Mutex::new(match together {
+                Some(lanes) => sealer.with(Box::new(lanes)),
+                None => sealer,
+            }))
+        });
+        MADE.set(sealer.clone());
         Box::new(Writer {
-            sealer: Sealer::tls12(self.0, mac_key, 0).ok(),
+            sealer,
             key: Some(key),
         })
     }
@@ -236,11 +246,53 @@ impl MessageDecrypter for Reader {
     }
 }
 
-/// Vouches for what the server sends, in the order in which it goes out: the sealer counts the
-/// records itself. It hands on what is not the application's, and the key that hides with the first
-/// of it.
+/// Makes the proofs of a connection's records: inside the library for its own, outside for the
+/// application's.
+pub(super) type SharedSealer = Arc<Mutex<Sealer>>;
+
+thread_local! {
+    /// The last sealer that was made on this thread and not taken yet. The library makes it while a
+    /// connection takes in bytes, and has no way to hand out anything but bytes.
+    static MADE: Cell<Option<SharedSealer>> = const { Cell::new(None) };
+}
+
+/// What this does on this thread, and the sealer that is made meanwhile.
+pub(super) fn with_sealer<T>(work: impl FnOnce() -> T) -> (T, Option<SharedSealer>) {
+    MADE.set(None);
+    let done = work();
+    (done, MADE.take())
+}
+
+/// The proofs of several records at once, where the suite's hash has a way to do that.
+struct Lanes(tandem_sha1_lanes::Key);
+
+impl Lanes {
+    fn of(suite: Suite, mac_key: &[u8]) -> Option<Self> {
+        match suite.mac_hash() {
+            MacHash::Sha1 => tandem_sha1_lanes::Key::new(mac_key).map(Self),
+            MacHash::Sha256 | MacHash::Sha384 => None,
+        }
+    }
+}
+
+impl Together for Lanes {
+    fn macs(&self, records: &[Covered<'_>]) -> Vec<Mac> {
+        let messages: Vec<Message<'_>> = records
+            .iter()
+            .map(|record| Message {
+                head: &record.header,
+                body: record.plaintext,
+            })
+            .collect();
+        let macs = tandem_sha1_lanes::macs(&self.0, &messages);
+        macs.iter().filter_map(|mac| Mac::from_slice(mac)).collect()
+    }
+}
+
+/// Vouches for what the library sends by itself, in the order in which it goes out: the sealer
+/// counts the records. It hands on what is sent, and the key that hides with the first of it.
 struct Writer {
-    sealer: Option<Sealer>,
+    sealer: Option<SharedSealer>,
     /// Until it is handed out.
     key: Option<AeadKey>,
 }
@@ -260,15 +312,16 @@ impl MessageEncrypter for Writer {
             }
         };
         let mac = RecordType::from_u8(message.typ.into())
-            .zip(self.sealer.as_mut())
-            .and_then(|(record_type, sealer)| sealer.seal(record_type, content).ok())
+            .zip(self.sealer.as_ref())
+            .and_then(|(record_type, sealer)| {
+                let mut sealer = sealer.lock().unwrap_or_else(PoisonError::into_inner);
+                sealer.seal(record_type, content).ok()
+            })
             .ok_or(Error::EncryptError)?;
-        let stays = message.typ == ContentType::ApplicationData;
-        let handed_on = if stays { &[][..] } else { content };
         let key = self.key.take();
         let key = key.as_ref().map_or(&[][..], AsRef::as_ref);
-        let mut payload = PrefixedPayload::with_capacity(parts::MAX_OVERHEAD + handed_on.len());
-        parts::write(key, mac.as_ref(), handed_on, &mut |bytes| {
+        let mut payload = PrefixedPayload::with_capacity(parts::MAX_OVERHEAD + content.len());
+        parts::write(key, mac.as_ref(), content, &mut |bytes| {
             payload.extend_from_slice(bytes);
         });
         Ok(OutboundOpaqueMessage::new(

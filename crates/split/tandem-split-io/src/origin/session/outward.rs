@@ -44,7 +44,6 @@ impl Session {
         if framing == Framing::Chunks {
             self.literal(format!("{:x}\r\n", piece.len()).as_bytes())?;
         }
-        self.write_records()?;
         let turn = self.await_turn(piece.len()).await?;
         let list = match names {
             Some(list) => {
@@ -60,23 +59,25 @@ impl Session {
             .iter()
             .map(|(name, chunk)| self.pins.payload(*name, chunk))
             .collect();
+        let records: Vec<&[u8]> = chunks.iter().map(|(_, chunk)| *chunk).collect();
+        let macs = self.seal(&records)?;
         let may_run = named_by == NamedBy::Object
             && chunks.len() > 1
             && self.encodings.contains(Encodings::RUN);
         if may_run && published.iter().all(|is| *is) && self.pins.list(&list) {
             let mut run = RunBuilder::new(list.name(), 0, CHUNK_LEN)?;
-            for (_, chunk) in &chunks {
-                run.record(chunk.len(), &self.seal(chunk)?)?;
+            for (chunk, mac) in records.iter().zip(&macs) {
+                run.record(chunk.len(), mac)?;
             }
             run.finish(&mut self.out);
         } else {
-            for ((name, chunk), is_published) in chunks.into_iter().zip(published) {
+            for (((name, chunk), is_published), mac) in chunks.into_iter().zip(published).zip(&macs)
+            {
                 if is_published {
-                    let mac = self.seal(chunk)?;
-                    stub::named(&mut self.out, self.encodings, DATA, name, chunk, &mac)?;
+                    stub::named(&mut self.out, self.encodings, DATA, name, chunk, mac)?;
                 } else {
                     self.shared.numbers.unpublished.add(1);
-                    self.literal(chunk)?;
+                    stub::literal(&mut self.out, DATA, chunk, mac)?;
                 }
             }
         }
@@ -92,27 +93,28 @@ impl Session {
 
     /// Content in full.
     pub(super) fn literal(&mut self, content: &[u8]) -> Result<(), Failed> {
-        // What the library has to say stands before it.
-        self.write_records()?;
-        for part in content.chunks(CHUNK_LEN) {
-            let mac = self.seal(part)?;
-            stub::literal(&mut self.out, DATA, part, &mac)?;
+        let parts: Vec<&[u8]> = content.chunks(CHUNK_LEN).collect();
+        let macs = self.seal(&parts)?;
+        for (part, mac) in parts.iter().zip(&macs) {
+            stub::literal(&mut self.out, DATA, part, mac)?;
         }
         Ok(())
     }
 
-    /// Has the TLS library make one record of content, of at most [`CHUNK_LEN`] bytes, which stays
-    /// here: the proof of it.
-    fn seal(&mut self, content: &[u8]) -> Result<Mac, Failed> {
-        let endpoint = &mut self.inward.endpoint;
-        endpoint.send(content)?;
-        match (endpoint.poll_record(), endpoint.poll_record()) {
-            (Some(Record::Data(mac)), None) if self.is_exposed => {
-                self.credit.note_sealed(content.len());
-                Ok(mac)
-            }
-            _ => Err(Failed::NoKeys),
+    /// The proofs of these records of content, of at most [`CHUNK_LEN`] bytes each. What the TLS
+    /// library has to say stands before them.
+    fn seal(&mut self, records: &[&[u8]]) -> Result<Vec<Mac>, Failed> {
+        self.write_records()?;
+        if !self.is_exposed {
+            return Err(Failed::NoKeys);
         }
+        let macs = self.inward.endpoint.seal(records)?;
+        if macs.len() != records.len() {
+            return Err(Failed::NoKeys);
+        }
+        let len = records.iter().map(|record| record.len()).sum();
+        self.credit.note_sealed(len);
+        Ok(macs)
     }
 
     /// Whatever the TLS library has written, as messages.
@@ -145,8 +147,6 @@ impl Session {
                     let record_type = RecordType::from_u8(content_type).ok_or(Failed::NoKeys)?;
                     stub::literal(&mut self.out, record_type, &content, &mac)?;
                 }
-                // Whoever sends content takes its proof at once.
-                Record::Data(_) => return Err(Failed::NoKeys),
             }
         }
         Ok(())
