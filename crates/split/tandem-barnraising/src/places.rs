@@ -90,16 +90,20 @@ struct Held {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// It has asked for nothing.
-    Silent,
+    /// It has asked for nothing since then.
+    Silent(Moment),
     Kept,
 }
+
+/// When a place fell silent, in the order in which they did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Moment(u64);
 
 #[derive(Debug, Default)]
 struct Count {
     held: usize,
-    /// Of those, the silent ones: strangers first, and who came first before the others.
-    silent: BTreeSet<(Rank, Id)>,
+    /// Of those, the silent ones: strangers first, and who fell silent first before the others.
+    silent: BTreeSet<(Rank, Moment, Id)>,
 }
 
 impl Places {
@@ -109,17 +113,24 @@ impl Places {
         self.counts.get(&holder).map_or(0, |count| count.held)
     }
 
+    /// Whether whoever has this place came as a stranger.
+    #[must_use]
+    pub fn is_strangers(&self, id: Id) -> bool {
+        let held = self.held.get(&id);
+        held.is_some_and(|held| held.rank == Rank::Stranger)
+    }
+
     /// A place that counts for all of these. Each is a part of the next.
     ///
     /// # Errors
     /// One is full, and nobody there may be displaced.
     pub fn take(&mut self, claims: &[Claim], rank: Rank) -> Result<Taken, NoPlace> {
         let displaced = self.make_room(claims, rank)?;
-        let id = Id(self.next);
-        self.next += 1;
+        let number = self.count();
+        let id = Id(number);
         let held = Held {
             rank,
-            phase: Phase::Silent,
+            phase: Phase::Silent(Moment(number)),
             holders: holders(claims),
         };
         self.enter(id, held);
@@ -140,18 +151,30 @@ impl Places {
         Ok(displaced)
     }
 
-    /// Lets a place count for these instead, as one of this rank, if all of them have room.
+    fn count(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        number
+    }
+
+    /// Lets a place count for these instead, as one of this rank, if all of them have room. The key
+    /// for which it counts stays.
     pub fn recount(&mut self, id: Id, claims: &[Claim], rank: Rank) {
         let Some(before) = self.exit(id) else {
             return;
         };
         let held = match claims.iter().any(|claim| self.is_full(claim)) {
             true => before,
-            false => Held {
-                rank,
-                holders: holders(claims),
-                ..before
-            },
+            false => {
+                let is_key = |holder: &&Holder| matches!(holder, Holder::Key(_));
+                let keys = before.holders.iter().filter(is_key).copied();
+                let holders = holders(claims).into_iter().chain(keys).collect();
+                Held {
+                    rank,
+                    holders,
+                    ..before
+                }
+            }
         };
         self.enter(id, held);
     }
@@ -161,9 +184,14 @@ impl Places {
         self.turn(id, Phase::Kept);
     }
 
-    /// Nothing is asked for on it any more: it may be taken over again.
+    /// Nothing is asked for on it any more: it may be taken over again, after those that have been
+    /// silent for longer. Nothing changes where it was silent already.
     pub fn rest(&mut self, id: Id) {
-        self.turn(id, Phase::Silent);
+        let is_kept = |held: &Held| held.phase == Phase::Kept;
+        if self.held.get(&id).is_some_and(is_kept) {
+            let moment = Moment(self.count());
+            self.turn(id, Phase::Silent(moment));
+        }
     }
 
     fn turn(&mut self, id: Id, phase: Phase) {
@@ -194,7 +222,7 @@ impl Places {
     /// The one of this holder's that has to go for somebody of this rank.
     fn silent(&self, holder: Holder, rank: Rank) -> Option<Id> {
         let silent = &self.counts.get(&holder)?.silent;
-        let (lowest, id) = silent.first()?;
+        let (lowest, _, id) = silent.first()?;
         (*lowest <= rank).then_some(*id)
     }
 
@@ -202,8 +230,8 @@ impl Places {
         for holder in &held.holders {
             let count = self.counts.entry(*holder).or_default();
             count.held += 1;
-            if held.phase == Phase::Silent {
-                count.silent.insert((held.rank, id));
+            if let Phase::Silent(since) = held.phase {
+                count.silent.insert((held.rank, since, id));
             }
         }
         self.held.insert(id, held);
@@ -214,7 +242,9 @@ impl Places {
         for holder in &held.holders {
             if let Some(count) = self.counts.get_mut(holder) {
                 count.held -= 1;
-                count.silent.remove(&(held.rank, id));
+                if let Phase::Silent(since) = held.phase {
+                    count.silent.remove(&(held.rank, since, id));
+                }
                 if count.held == 0 {
                     self.counts.remove(holder);
                 }
@@ -291,6 +321,36 @@ mod tests {
         taken(&mut places, Rank::Stranger, 1);
         places.leave(other);
         assert_eq!(places.held(Holder::Strangers(network(2))), 0);
+    }
+
+    #[test]
+    fn who_has_just_done_something_goes_after_those_that_were_silent_meanwhile() {
+        let mut places = Places::default();
+        let [first, second] = [1, 1].map(|number| taken(&mut places, Rank::Known, number));
+        places.keep(first);
+        places.rest(first);
+        // Who rests already does not become younger.
+        places.rest(second);
+        let third = take(&mut places, Rank::Known, 1).expect("there is room");
+        assert_eq!(third.displaced, Some(second));
+        let fourth = take(&mut places, Rank::Known, 1).expect("there is room");
+        assert_eq!(fourth.displaced, Some(first));
+    }
+
+    #[test]
+    fn who_becomes_known_still_counts_for_its_key() {
+        let mut places = Places::default();
+        let one = taken(&mut places, Rank::Stranger, 1);
+        let claim = Claim {
+            holder: KEY,
+            most: 2,
+        };
+        assert_eq!(places.add(one, claim), Ok(None));
+        places.recount(one, &claims(Rank::Known, 1), Rank::Known);
+        assert_eq!(places.held(KEY), 1);
+        assert_eq!(places.held(Holder::Known(network(1))), 1);
+        places.leave(one);
+        assert!(places.counts.is_empty());
     }
 
     #[test]

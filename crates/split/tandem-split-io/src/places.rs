@@ -167,7 +167,8 @@ impl Place {
     /// Nothing is asked for on it any more, so that it is taken over again.
     pub(crate) fn rest(&self) {
         if self.is_kept.swap(false, Ordering::Relaxed) {
-            self.places.lock().fair.rest(self.id);
+            let now = self.places.now();
+            self.places.lock().fair.rest(self.id, self.from, now);
         }
     }
 

@@ -95,7 +95,7 @@ impl Fair {
         self.places.add(id, claim)
     }
 
-    /// A stranger from this address has shown that it is known. To be said before its key is.
+    /// A stranger from this address has shown that it is known.
     pub fn raise(&mut self, id: Id, from: IpAddr) {
         let claims = self.claims(from, Rank::Known);
         self.places.recount(id, &claims, Rank::Known);
@@ -106,9 +106,13 @@ impl Fair {
         self.places.keep(id);
     }
 
-    /// Nothing is asked for on it any more: it is as one that has just come.
-    pub fn rest(&mut self, id: Id) {
+    /// Nothing is asked for on it any more: it is as one that has just come, and counts with the
+    /// known if those from this address are known by now.
+    pub fn rest(&mut self, id: Id, from: IpAddr, now: Instant) {
         self.places.rest(id);
+        if self.is_known(from, now) && self.places.is_strangers(id) {
+            self.raise(id, from);
+        }
     }
 
     /// The place is free.
@@ -336,6 +340,32 @@ mod tests {
         let expected = [true, true, true, false, true, false, true, true, true];
         assert_eq!(all, expected);
         assert!(!come("192.0.2.2", 20), "a stranger in the same network");
+    }
+
+    #[test]
+    fn a_channel_that_has_served_rests_among_the_known_and_goes_for_no_stranger() {
+        let mut fair = Fair::new(RULES);
+        let from = address("192.0.2.1");
+        let used = fair.take(from, Rank::Stranger, at(0)).expect("room");
+        fair.keep(used.id);
+        fair.rest(used.id, from, at(0));
+        assert_eq!(
+            fair.places.held(Holder::Known(Network::ALL)),
+            0,
+            "a stranger"
+        );
+        fair.keep(used.id);
+        fair.note(from, at(0));
+        fair.rest(used.id, from, at(1));
+        assert_eq!(fair.places.held(Holder::Known(Network::narrow(from))), 1);
+        let mut displaced = Vec::new();
+        for from in (1..20).flat_map(of_16) {
+            if let Ok(taken) = fair.take(address(&from), Rank::Stranger, at(1)) {
+                displaced.extend(taken.displaced);
+            }
+        }
+        assert!(displaced.len() > 1_000);
+        assert!(!displaced.contains(&used.id));
     }
 
     #[test]
