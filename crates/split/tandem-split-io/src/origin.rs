@@ -344,6 +344,8 @@ enum Failed {
     Upstream(upstream::Fault),
     #[error("the server behind the origin has fallen silent")]
     Silence,
+    #[error("the server behind the origin has something else now than the client has begun to get")]
+    Changed,
     #[error("nobody takes what is written")]
     Stalled,
     #[error("nothing was said in time")]
@@ -545,7 +547,6 @@ async fn serve_channel(
             Some(channel) => (io, decoder) = channel,
             None => return Ok(()),
         }
-        place.rest();
     }
 }
 
@@ -590,7 +591,9 @@ async fn serve_client(
         shared.numbers.failed.add(1);
         tracing::debug!(%error, "a client's connection ended early");
     }
-    // Its client may be slow to take what was sent last.
+    // Its client may be slow to take what was sent last. All was said to it: what is still to come
+    // is no reason to keep others out.
+    place.rest();
     match timeout(STALL, reader.join_next()).await {
         Ok(Some(Ok(Some((from_volunteer, decoder))))) => {
             Ok(Some((from_volunteer.unsplit(to_volunteer), decoder)))

@@ -4,16 +4,13 @@
 mod common;
 
 use std::io::{Read as _, Write as _};
-use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use common::line::Line;
 use common::server::body;
 use common::{Site, eventually, ran};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::watch;
 
 /// What the origin may work ahead.
 const AHEAD: u64 = 2_000_000;
@@ -21,70 +18,6 @@ const AHEAD: u64 = 2_000_000;
 const BEGUN: u64 = 20_000;
 /// No end.
 const ALL: u64 = u64::MAX;
-
-/// A client's line to the volunteer, on which only so many bytes come back, with a small buffer.
-struct Line {
-    address: SocketAddr,
-    passes: watch::Sender<u64>,
-    /// Whether the client's end is told to the volunteer though the client goes on reading.
-    half_closed: watch::Sender<bool>,
-}
-
-impl Line {
-    fn to(site: &Site, passes: u64) -> Self {
-        let (passes, passing) = watch::channel(passes);
-        let (half_closed, closing) = watch::channel(false);
-        let volunteer = site.volunteer;
-        let bound = TcpListener::bind("127.0.0.1:0");
-        let listener = site.runtime().block_on(bound).expect("a free port");
-        let address = listener.local_addr().expect("bound");
-        site.runtime().spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let socket = TcpSocket::new_v4().expect("a socket");
-                socket.set_recv_buffer_size(2048).expect("it can be small");
-                let far = socket.connect(volunteer).await.expect("it listens");
-                let (mut from_client, mut to_client) = client.into_split();
-                let (mut from_far, mut to_far) = far.into_split();
-                let (mut passing, mut closing) = (passing.clone(), closing.clone());
-                let up = tokio::spawn(async move {
-                    tokio::select! {
-                        _ = tokio::io::copy(&mut from_client, &mut to_far) => {}
-                        _ = closing.wait_for(|is| *is) => {}
-                    }
-                    let _ = to_far.shutdown().await;
-                });
-                tokio::spawn(async move {
-                    let (mut buffer, mut passed) = (vec![0; 1 << 14], 0);
-                    loop {
-                        let Ok(until) = passing.wait_for(|until| *until > passed).await.map(|u| *u)
-                        else {
-                            break;
-                        };
-                        let most = buffer.len().min((until - passed) as usize);
-                        let Ok(len @ 1..) = from_far.read(&mut buffer[..most]).await else {
-                            break;
-                        };
-                        passed += len as u64;
-                        if to_client.write_all(&buffer[..len]).await.is_err() {
-                            break;
-                        }
-                    }
-                    let _ = to_client.shutdown().await;
-                    drop(up);
-                });
-            }
-        });
-        Self {
-            address,
-            passes,
-            half_closed,
-        }
-    }
-
-    fn lets_pass(&self, bytes: u64) {
-        self.passes.send_replace(bytes);
-    }
-}
 
 fn sealed(site: &Site) -> u64 {
     site.origin_counts("tandem_split_origin_body_bytes")
@@ -130,6 +63,42 @@ fn a_client_that_reads_nothing_or_pauses_costs_two_megabytes_ahead_and_misses_no
         assert!(out.join().expect("it is read") == body(len, 1), "{path}");
         assert_eq!(sealed(&site) - before, len as u64);
     }
+}
+
+#[test]
+fn a_client_that_stands_still_keeps_no_body_in_memory_and_gets_the_rest_from_the_server() {
+    let len = 3_000_000;
+    // Four bodies of this length.
+    let site = Site::keeping(13 << 20);
+    let path = |number: u64| format!("/file/{len}/{number}");
+    // Each way has another port, and what is kept is for one host.
+    let host = ["--header", "Host: split.test"];
+    let fetched = |number| {
+        let out = ran(site.curl(&path(number)).args(host));
+        assert!(out.stdout == body(len, number));
+    };
+    fetched(1);
+    let before = sealed(&site);
+    let line = Line::to(&site, BEGUN);
+    let mut slow = site.curl_at(line.address, &path(1));
+    slow.args(host);
+    let (mut curl, out) = collected(slow);
+    eventually("it is being answered", || sealed(&site) > before);
+    assert_eq!(site.origin_counts("tandem_split_origin_kept_answers"), 1);
+    for number in 2..=6 {
+        fetched(number);
+        fetched(number);
+    }
+    line.lets_pass(ALL);
+    assert!(curl.wait().expect("it ends").success());
+    assert!(out.join().expect("it is read") == body(len, 1));
+    let seen = site.server.seen.lock().expect("nobody panics here");
+    let rest = seen
+        .iter()
+        .filter(|head| head.contains("range: bytes=1048576-"));
+    let tag = format!("if-range: \"{len}-1\"");
+    let rest: Vec<bool> = rest.map(|head| head.contains(&tag)).collect();
+    assert_eq!(rest, [true], "once, if it has not changed");
 }
 
 #[test]

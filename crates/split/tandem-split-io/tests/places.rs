@@ -8,6 +8,7 @@ use std::ops::RangeInclusive;
 use std::process::Stdio;
 
 use common::group::{Helper, acquaint};
+use common::line::Line;
 use common::server::body;
 use common::{Site, eventually, ran, value};
 use tandem_barnraising::{Member, PublicKey};
@@ -160,6 +161,31 @@ fn who_has_asked_for_something_keeps_its_place_against_its_own_network() {
     assert!(site.origin_counts("tandem_split_origin_displaced_channels") > 0);
     let out = client.wait_with_output().expect("curl ends");
     assert!(out.stdout == body(6_000_000, 1), "{} were open", open.len());
+}
+
+#[test]
+fn a_client_that_is_slow_to_take_the_end_of_its_answer_keeps_no_place_from_others() {
+    let site = Site::with_channels(PLACES);
+    assert!(ran(&mut site.curl("/bytes/1000000/1")).stdout == body(1_000_000, 1));
+    let sealed = || site.origin_counts("tandem_split_origin_body_bytes");
+    let line = Line::to(&site, 20_000);
+    let mut curl = site.curl_at(line.address, "/bytes/1000000/1");
+    curl.args(["--header", "Connection: close"])
+        .stdout(Stdio::piped());
+    let client = curl.spawn().expect("curl");
+    eventually("all has been said", || sealed() == 2_000_000);
+    let flood = |count: u8| {
+        let from = (0..count).map(|_| ([127, 0, 0, 1], connector(site.origin_key)));
+        site.runtime()
+            .block_on(flood(site.origin, Kind::Asking, from))
+    };
+    // Its neighbours have all that there is, and none of them goes for another.
+    let open = flood(FLOOD);
+    assert!(open.len() < FLOOD.into());
+    eventually("its place is another's", || !flood(1).is_empty());
+    line.lets_pass(u64::MAX);
+    let out = client.wait_with_output().expect("curl ends");
+    assert!(out.stdout == body(1_000_000, 1));
 }
 
 #[test]

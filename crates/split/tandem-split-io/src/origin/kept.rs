@@ -15,13 +15,14 @@
 //! (RFC 9110, 8.8.1 and 13.1.2), and names stand only for the very same bytes; a weak tag, a date,
 //! or a tag of the second in which the file was changed confirms nothing; only what was public was
 //! kept (`response`), whole, as an answer to a plain GET, for requests that agree in Host, in
-//! Accept-Encoding and in all that Vary names (RFC 9111, 4.1); bytes and bodies are bounded, those
-//! that slow clients still read among them, and what was asked for once makes no room at the cost
-//! of what was asked for again.
+//! Accept-Encoding and in all that Vary names (RFC 9111, 4.1); bytes and bodies are bounded, and
+//! what was asked for once makes no room at the cost of what was asked for again; a client that is
+//! slow keeps nothing in memory: the body that it is sent may go at any time, and of those on their
+//! way the slowest makes room for the others.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::StatusCode;
@@ -32,6 +33,7 @@ use hyper::header::{
 };
 use tandem_daemon::metrics::Number;
 use tandem_split::List;
+use tokio::time::Instant;
 
 use super::http::{Coding, Request};
 use super::upstream::{EndsByClose, Fault, Response};
@@ -47,8 +49,8 @@ const MAX_BODIES: usize = 4096;
 /// Bodies of one target: another language, another coding. The one that was wanted last is
 /// forgotten last.
 const MAX_VARIANTS: usize = 8;
-/// Beside those that are kept, bodies on their way to slow clients have at most as much as so many
-/// whole ones, all together: those that are not kept yet, and those that are not any more.
+/// Beside those that are kept, bodies that are on their way for the first time have at most as much
+/// as so many whole ones, all together.
 const ON_THEIR_WAY: u64 = 2;
 /// What a body takes beside its bytes, its headers and what selects it, about: its names.
 const OVERHEAD: u64 = 2048;
@@ -140,8 +142,8 @@ pub(super) struct Answer {
 /// Where its body is.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// Here.
-    Kept(Arc<Body>),
+    /// Here, for as long as it is kept.
+    Kept(Held),
     /// On its way.
     Coming(UnsyncBoxBody<Bytes, Fault>),
 }
@@ -166,15 +168,37 @@ impl Answer {
         }
     }
 
-    /// A body that a 304 with these headers is about.
-    pub(super) fn kept(body: &Arc<Body>, confirmed: &HeaderMap) -> Self {
+    /// A body that a 304 with these headers is about, for this request.
+    pub(super) fn kept(body: &Arc<Body>, confirmed: &HeaderMap, request: Request) -> Self {
         Self {
             status: StatusCode::OK,
             headers: body.headers_with(confirmed),
             len: Some(body.len),
-            content: Content::Kept(Arc::clone(body)),
+            content: Content::Kept(Held {
+                body: Arc::downgrade(body),
+                len: body.len,
+                tag: body.tag.clone(),
+                request,
+            }),
             asked: None,
         }
+    }
+}
+
+/// A kept body that a client is being sent: its pieces, for as long as they are kept; and what the
+/// server has to be asked for the rest afterwards.
+#[derive(Debug)]
+pub(super) struct Held {
+    body: Weak<Body>,
+    pub(super) len: u64,
+    pub(super) tag: Option<HeaderValue>,
+    pub(super) request: Request,
+}
+
+impl Held {
+    /// The piece with this number, if it is still there.
+    pub(super) fn piece(&self, number: usize) -> Option<Arc<Piece>> {
+        self.body.upgrade()?.pieces.get(number).cloned()
     }
 }
 
@@ -217,15 +241,6 @@ impl Body {
         headers
     }
 
-    pub(super) fn pieces(&self) -> &[Arc<Piece>] {
-        &self.pieces
-    }
-
-    /// In bytes.
-    pub(super) fn len(&self) -> u64 {
-        self.len
-    }
-
     fn answers(&self, question: &Question) -> bool {
         let is_same = |(name, values): &(String, Vec<Vec<u8>>)| {
             question.values(name).eq(values.iter().map(Vec::as_slice))
@@ -238,16 +253,35 @@ impl Body {
     }
 }
 
-/// A body that is being passed on, and kept if it comes to its end.
+/// A body that is being passed on, and kept if it comes to its end. Its pieces are with those that
+/// are kept, so that they can make room.
 #[derive(Debug)]
 pub(super) struct Recording {
     question: Question,
-    before: Option<Arc<Body>>,
-    body: Body,
-    most: u64,
+    /// What was kept until now, if it still is.
+    before: Weak<Body>,
+    state: Arc<Mutex<State>>,
+    id: u64,
+    /// How many there are.
+    pieces: usize,
 }
 
-/// What a body holds of what all may, for as long as anybody reads it.
+/// What there is of it.
+#[derive(Debug)]
+struct Unfinished {
+    body: Body,
+    began: Instant,
+}
+
+impl Unfinished {
+    /// Bytes per 1000 s, from a second before it began.
+    fn rate(&self, now: Instant) -> u64 {
+        let took = now.saturating_duration_since(self.began).as_millis() + 1000;
+        u64::try_from(u128::from(self.body.len) * 1_000_000 / took).unwrap_or(u64::MAX)
+    }
+}
+
+/// What a body holds of what all may, for as long as it is in memory.
 #[derive(Debug)]
 struct Share {
     all: Arc<AtomicU64>,
@@ -255,10 +289,10 @@ struct Share {
 }
 
 impl Share {
-    /// Takes so much more, and says how much all have now.
-    fn grow(&mut self, bytes: u64) -> u64 {
+    /// Takes so much more.
+    fn grow(&mut self, bytes: u64) {
         self.bytes += bytes;
-        self.all.fetch_add(bytes, Ordering::Relaxed) + bytes
+        self.all.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
@@ -271,20 +305,16 @@ impl Drop for Share {
 impl Recording {
     /// The names of this piece, which comes next, if the same bytes came there before.
     pub(super) fn names_of(&self, piece: &[u8]) -> Option<Arc<List>> {
-        let before = self.before.as_ref()?.pieces.get(self.body.pieces.len())?;
-        (before.bytes == piece).then(|| Arc::clone(&before.list))
+        let before = self.before.upgrade()?;
+        let same = before.pieces.get(self.pieces)?;
+        (same.bytes == piece).then(|| Arc::clone(&same.list))
     }
 
-    /// Takes the next piece; nothing is left where the body is too long to be kept, or too much is
-    /// on its way.
-    pub(super) fn with(mut self, bytes: Vec<u8>, list: Arc<List>) -> Option<Self> {
-        let all = self.body.share.grow(bytes.len() as u64);
-        self.body.len += bytes.len() as u64;
-        if self.body.cost() > self.most || all > (BODY_PART + ON_THEIR_WAY) * self.most {
-            return None;
-        }
-        let before = self.before.as_ref();
-        let same = before.and_then(|before| before.pieces.get(self.body.pieces.len()));
+    /// Takes the next piece; nothing is left where the body is too long to be kept, or has made
+    /// room for others that come faster.
+    pub(super) fn with(mut self, bytes: Vec<u8>, list: Arc<List>, now: Instant) -> Option<Self> {
+        let before = self.before.upgrade();
+        let same = before.as_ref().and_then(|it| it.pieces.get(self.pieces));
         let piece = match same.filter(|same| Arc::ptr_eq(&same.list, &list)) {
             Some(same) => Arc::clone(same),
             None => Arc::new(Piece {
@@ -292,16 +322,27 @@ impl Recording {
                 list,
             }),
         };
-        self.body.pieces.push(piece);
-        Some(self)
+        self.pieces += 1;
+        let has_room = lock(&self.state).extend(self.id, piece, now);
+        has_room.then_some(self)
     }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        lock(&self.state).unfinished.remove(&self.id);
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// See above.
 #[derive(Debug)]
 pub(super) struct Kept {
-    state: Mutex<State>,
-    /// Bytes of bodies that are kept, and that clients still read.
+    state: Arc<Mutex<State>>,
+    /// Bytes of bodies that are kept or on their way.
     held: Arc<AtomicU64>,
     numbers: Numbers,
 }
@@ -315,6 +356,8 @@ struct State {
     count: usize,
     clock: u64,
     by_target: HashMap<String, Vec<Entry>>,
+    /// Bodies on their way, by the order in which they began.
+    unfinished: BTreeMap<u64, Unfinished>,
 }
 
 #[derive(Debug)]
@@ -327,14 +370,15 @@ struct Entry {
 impl Kept {
     pub(super) fn new(numbers: Numbers) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Arc::new(Mutex::new(State {
                 most: DEFAULT_LIMIT,
                 bytes: 0,
                 once: 0,
                 count: 0,
                 clock: 0,
                 by_target: HashMap::new(),
-            }),
+                unfinished: BTreeMap::new(),
+            })),
             held: Arc::default(),
             numbers,
         }
@@ -377,9 +421,10 @@ impl Kept {
     }
 
     /// Begins to keep the body of an answer that is public. Nothing if it cannot be kept.
-    pub(super) fn record(&self, answer: &mut Answer) -> Option<Recording> {
+    pub(super) fn record(&self, answer: &mut Answer, now: Instant) -> Option<Recording> {
         let (question, before) = answer.asked.take()?;
-        let most = self.lock().most / BODY_PART;
+        let mut state = self.lock();
+        let most = state.most / BODY_PART;
         let selecting = selecting(&question, &answer.headers)?;
         let headers = detached(&answer.headers);
         let extra = OVERHEAD + size_of_head(&question.target, &selecting, &headers);
@@ -391,27 +436,36 @@ impl Kept {
             bytes: 0,
         };
         share.grow(extra);
+        let body = Body {
+            tag: strong_tag(&headers),
+            headers,
+            selecting,
+            pieces: Vec::new(),
+            len: 0,
+            extra,
+            share,
+        };
+        state.clock += 1;
+        let (id, began) = (state.clock, now);
+        state.unfinished.insert(id, Unfinished { body, began });
         Some(Recording {
             question,
-            before,
-            body: Body {
-                tag: strong_tag(&headers),
-                headers,
-                selecting,
-                pieces: Vec::new(),
-                len: 0,
-                extra,
-                share,
-            },
-            most,
+            before: before.as_ref().map(Arc::downgrade).unwrap_or_default(),
+            state: Arc::clone(&self.state),
+            id,
+            pieces: 0,
         })
     }
 
     /// The body has come to its end.
     pub(super) fn keep(&self, recording: Recording) {
-        let Recording { question, body, .. } = recording;
         let mut state = self.lock();
-        let is_meant = |entry: &Entry| entry.body.answers(&question);
+        let Some(Unfinished { body, .. }) = state.unfinished.remove(&recording.id) else {
+            // It has made room.
+            return;
+        };
+        let question = &recording.question;
+        let is_meant = |entry: &Entry| entry.body.answers(question);
         let was_wanted_again = state.remove(&question.target, is_meant);
         state.clock += 1;
         state.bytes += body.cost();
@@ -435,11 +489,38 @@ impl Kept {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
 impl State {
+    /// Takes the next piece of a body on its way. Where all such bodies together have more than
+    /// they may, those that have come the slowest so far go. Says whether this one is still there,
+    /// and not too long.
+    fn extend(&mut self, id: u64, piece: Arc<Piece>, now: Instant) -> bool {
+        let most = self.most / BODY_PART;
+        let Some(Unfinished { body, .. }) = self.unfinished.get_mut(&id) else {
+            return false;
+        };
+        let len = piece.bytes.len() as u64;
+        body.len += len;
+        body.pieces.push(piece);
+        body.share.grow(len);
+        if body.cost() > most {
+            return false;
+        }
+        let held = Arc::clone(&body.share.all);
+        while held.load(Ordering::Relaxed) > (BODY_PART + ON_THEIR_WAY) * most {
+            let some = self.unfinished.iter().filter(|(_, it)| it.body.len > 0);
+            let slowest = some.min_by_key(|(_, it)| it.rate(now)).map(|(id, _)| *id);
+            match slowest {
+                Some(slowest) if slowest != id => self.unfinished.remove(&slowest),
+                Some(_) | None => return false,
+            };
+        }
+        true
+    }
+
     /// Forgets those of this target, and says whether one of them was asked for again.
     fn remove(&mut self, target: &str, is_meant: impl Fn(&Entry) -> bool) -> bool {
         let Some(entries) = self.by_target.get_mut(target) else {

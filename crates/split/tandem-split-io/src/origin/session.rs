@@ -22,7 +22,7 @@ use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Bytes;
 use tandem_split::clear::ClearWriter;
-use tandem_split::cut::{Cut, Cutter, Extent, NamedBy};
+use tandem_split::cut::{Cut, Cutter, Extent, PIECE_LEN};
 use tandem_split::message::{Encodings, Greeting};
 use tandem_split::object::CHUNK_LEN;
 use tokio::io::{AsyncWriteExt as _, WriteHalf};
@@ -32,7 +32,7 @@ use super::content_range;
 use super::hearing::Records;
 use super::http::{self, Refusal, Request};
 use super::inward::Inward;
-use super::kept::{Body, Content, Recording};
+use super::kept::{Content, Held, Recording};
 use super::locations::{self, Own};
 use super::response::{self, Framing};
 use super::served::Served;
@@ -293,14 +293,14 @@ impl Session {
         // A response that comes before its request is whole is the last.
         let keeps = keeps && !self.inward.is_uploading();
         let extent = content_range::extent(status, &answer.headers, len);
-        let recording = self.shared.kept.record(&mut answer);
+        let recording = self.shared.kept.record(&mut answer, Instant::now());
         let host = self.site.host();
         let secured = locations::secure(&mut answer.headers, Own { host, port });
         self.shared.count_secured(secured);
         let head = response::head(status, &answer.headers, framing, keeps);
         self.literal(&head)?;
         let passed = match answer.content {
-            Content::Kept(body) => self.pass_on_kept(&body).await,
+            Content::Kept(held) => self.pass_on_kept(held).await,
             Content::Coming(body) => self.pass_on(body, framing, extent, recording).await,
         };
         if let Err(error) = passed {
@@ -460,16 +460,24 @@ impl Session {
         let list = self
             .send_piece(&piece, names, cut.named_by, framing)
             .await?;
-        Ok(recording.and_then(|recording| recording.with(piece, list)))
+        Ok(recording.and_then(|recording| recording.with(piece, list, Instant::now())))
     }
 
-    /// A body that is here, piece by piece.
-    async fn pass_on_kept(&mut self, body: &Body) -> Result<(), Failed> {
-        let framing = Framing::Length(body.len());
-        for piece in body.pieces() {
-            let names = Some(Arc::clone(&piece.list));
-            self.send_piece(&piece.bytes, names, NamedBy::Object, framing)
-                .await?;
+    /// A body that is here, piece by piece. Once it has made room for others, the server has the
+    /// rest.
+    async fn pass_on_kept(&mut self, held: Held) -> Result<(), Failed> {
+        let mut from = 0;
+        for number in 0.. {
+            let len = held.len.saturating_sub(from).min(PIECE_LEN as u64);
+            if len == 0 {
+                break;
+            }
+            if !self.send_kept_piece(&held, number, len as usize).await? {
+                let rest = self.ask_for_rest(&held, from).await?;
+                let framing = Framing::Length(held.len);
+                return self.pass_on(rest.body, framing, rest.extent, None).await;
+            }
+            from += len;
         }
         self.flush().await
     }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test takes what it needs of it")]
 
 pub(crate) mod group;
+pub(crate) mod line;
 pub(crate) mod pki;
 pub(crate) mod relay;
 pub(crate) mod server;
@@ -86,6 +87,11 @@ impl Site {
     /// One whose origin serves so many channels at a time.
     pub(crate) fn with_channels(channels: usize) -> Self {
         Self::build(Server::start(), None, |origin| origin.limited_to(channels))
+    }
+
+    /// One whose origin keeps so many bytes of bodies.
+    pub(crate) fn keeping(bytes: u64) -> Self {
+        Self::build(Server::start(), None, |origin| origin.keeping(bytes))
     }
 
     /// One with another server behind it.

@@ -1,5 +1,7 @@
 //! Which body stands for which answer, and what makes room.
 
+use std::time::Duration;
+
 use http_body_util::BodyExt as _;
 
 use super::*;
@@ -61,7 +63,7 @@ fn recorded(
     let before = kept.find(question);
     let mut answer = Answer::coming(response, Some(question.clone()), before);
     answer.len = len;
-    kept.record(&mut answer)
+    kept.record(&mut answer, Instant::now())
 }
 
 /// Passes on an answer of one piece, and says whether it could be kept.
@@ -71,7 +73,7 @@ fn answered(kept: &Kept, question: &Question, headers: &HeaderMap, body: &[u8]) 
     };
     let list = recording.names_of(body);
     let list = list.unwrap_or_else(|| Arc::new(List::of(body).expect("short")));
-    match recording.with(body.to_vec(), list) {
+    match recording.with(body.to_vec(), list, Instant::now()) {
         Some(recording) => kept.keep(recording),
         None => return false,
     }
@@ -80,7 +82,7 @@ fn answered(kept: &Kept, question: &Question, headers: &HeaderMap, body: &[u8]) 
 
 fn has(kept: &Kept, question: &Question) -> Option<Vec<u8>> {
     let body = kept.find(question)?;
-    let pieces = body.pieces().iter();
+    let pieces = body.pieces.iter();
     Some(pieces.flat_map(|piece| piece.bytes.to_vec()).collect())
 }
 
@@ -249,14 +251,18 @@ fn names_are_taken_over_for_the_same_bytes_at_the_same_place_alone() {
     let recording = recorded(&kept, &question, &none, None).expect("short");
     assert!(recording.names_of(b"two").is_none() && recording.names_of(b"on").is_none());
     let list = recording.names_of(b"one").expect("the same");
-    assert!(Arc::ptr_eq(&list, &first.pieces()[0].list));
-    let recording = recording.with(b"one".to_vec(), list).expect("short");
+    assert!(Arc::ptr_eq(&list, &first.pieces[0].list));
+    let recording = recording.with(b"one".to_vec(), list, Instant::now());
+    let recording = recording.expect("short");
     assert!(
         recording.names_of(b"one").is_none(),
         "it is the first, not the second"
     );
+    kept.keep(recording);
+    let second = kept.find(&question).expect("kept");
+    assert!(!Arc::ptr_eq(&first, &second), "another body");
     assert!(
-        Arc::ptr_eq(&recording.body.pieces[0], &first.pieces()[0]),
+        Arc::ptr_eq(&second.pieces[0], &first.pieces[0]),
         "held once"
     );
 }
@@ -315,7 +321,9 @@ fn a_body_that_is_too_long_or_the_ninth_of_its_target_is_not_kept() {
     let recording = recorded(&kept, &question, &none, None).expect("who knows");
     let list = Arc::new(List::of(&[0; 1001]).expect("short"));
     assert!(
-        recording.with(vec![0; 1001], list).is_none(),
+        recording
+            .with(vec![0; 1001], list, Instant::now())
+            .is_none(),
         "its length was not told"
     );
     let kept = kept_variants();
@@ -334,37 +342,71 @@ fn kept_variants() -> Kept {
 }
 
 #[test]
-fn bodies_that_slow_clients_still_read_are_bounded_together() {
+fn bodies_on_their_way_are_bounded_together_and_the_slowest_make_room() {
     let part = 1000 + beside("/000");
     let each = 900 + beside("/000");
     let kept = kept(4 * part);
     let list = Arc::new(List::of(&[0; 900]).expect("short"));
-    let slow = |number: usize| {
-        let question = asks(&format!("/{number:03}"), &[]);
-        let recording = recorded(&kept, &question, &HeaderMap::new(), None).expect("short");
-        recording.with(vec![0; 900], Arc::clone(&list))
-    };
-    let all: Vec<Recording> = (0..100).map_while(slow).collect();
+    let question = |number: usize| asks(&format!("/{number:03}"), &[]);
+    let start = Instant::now();
+    let later = |seconds| start + Duration::from_secs(seconds);
+    let begun =
+        |number: usize| recorded(&kept, &question(number), &HeaderMap::new(), None).expect("short");
     let most = (BODY_PART + ON_THEIR_WAY) * part;
-    assert_eq!(all.len() as u64, most / each);
-    assert!(slow(100).is_none(), "there is no room");
-    drop(all);
-    assert_eq!(kept.held.load(Ordering::Relaxed), 0);
-    let held: Vec<Arc<Body>> = (0..100)
-        .map_while(|number| {
-            kept.keep(slow(number)?);
-            kept.find(&asks(&format!("/{number:03}"), &[]))
+    let count = usize::try_from(most / each).expect("few");
+    let slow = |number: usize| {
+        let with_first = begun(number).with(vec![0; 500], Arc::clone(&list), later(1));
+        with_first.expect("there is room")
+    };
+    let mut slow: Vec<Recording> = (0..count).map(slow).collect();
+    let fast = begun(200).with(vec![0; 900], Arc::clone(&list), later(100));
+    kept.keep(fast.expect("there is room"));
+    assert_eq!(has(&kept, &question(200)), Some(vec![0; 900]));
+    // With the rest of each, there is too much of them.
+    let held_before = kept.held.load(Ordering::Relaxed);
+    assert!(held_before <= most);
+    let last = slow.pop().expect("some");
+    let last = last.with(vec![0; 400], Arc::clone(&list), later(100));
+    let last = last.expect("there is room, or others make some");
+    let fresh: Vec<Recording> = (0..count)
+        .filter_map(|number| begun(300 + number).with(vec![0; 900], Arc::clone(&list), later(101)))
+        .collect();
+    assert!(kept.held.load(Ordering::Relaxed) <= most);
+    assert!(!fresh.is_empty());
+    for recording in slow {
+        let more = recording.with(vec![0; 400], Arc::clone(&list), later(102));
+        assert!(more.is_none(), "it was slower, and is gone");
+    }
+    drop((last, fresh));
+    assert_eq!(kept.held.load(Ordering::Relaxed), each, "what is kept");
+    assert!(kept.lock().unfinished.is_empty());
+}
+
+#[test]
+fn a_body_that_clients_are_still_sent_makes_room_like_any_other() {
+    let part = 1000 + beside("/000");
+    let kept = kept(4 * part);
+    let question = |number: usize| asks(&format!("/{number:03}"), &[]);
+    let held: Vec<Held> = (0..100)
+        .map(|number| {
+            assert!(answered(
+                &kept,
+                &question(number),
+                &HeaderMap::new(),
+                &[0; 900]
+            ));
+            let body = kept.find(&question(number)).expect("it is kept");
+            let request = request("/", &[]);
+            match Answer::kept(&body, &HeaderMap::new(), request).content {
+                Content::Kept(held) => held,
+                Content::Coming(_) => panic!("it is kept"),
+            }
         })
         .collect();
-    assert_eq!(
-        held.len() as u64,
-        most / each,
-        "also of those that made room"
-    );
-    assert_eq!(kept.lock().count, 4);
-    drop(held);
-    assert_eq!(kept.held.load(Ordering::Relaxed), 4 * each);
-    assert!(slow(100).is_some(), "there is room again");
+    let there = held.iter().filter(|held| held.piece(0).is_some()).count();
+    assert_eq!(there, kept.lock().count);
+    assert!(kept.held.load(Ordering::Relaxed) <= 4 * part);
+    assert!(held.iter().all(|held| held.piece(1).is_none()));
 }
 
 #[test]
@@ -396,7 +438,7 @@ fn a_body_whose_end_nobody_can_tell_from_a_cut_is_not_kept() {
     response.extensions_mut().insert(EndsByClose);
     let question = asks("/", &[]);
     let mut answer = Answer::coming(response, Some(question), None);
-    assert!(kept(1 << 20).record(&mut answer).is_none());
+    assert!(kept(1 << 20).record(&mut answer, Instant::now()).is_none());
 }
 
 #[test]

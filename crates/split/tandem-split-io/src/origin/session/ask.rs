@@ -6,17 +6,29 @@
 //! Invariant: a client that has asked for an answer gets one, and no word of the origin's own
 //! question.
 
-use hyper::StatusCode;
+use std::io;
 
-use super::super::Failed;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::StatusCode;
+use hyper::body::{Body as _, Bytes};
+use hyper::header::ETAG;
+use tandem_split::cut::{End, Extent};
+
 use super::super::body::RequestBody;
 use super::super::http::{Refusal, Request};
-use super::super::kept::{Answer, Question};
-use super::super::upstream::Response;
+use super::super::kept::{Answer, Held, Question};
+use super::super::upstream::{Fault, Response};
+use super::super::{Failed, content_range, response};
 use super::Session;
 
 /// The condition that a kept body is asked for with (RFC 9110, 13.1.2).
 const CONDITION: &str = "If-None-Match";
+
+/// The end of a body, from the server.
+pub(super) struct Rest {
+    pub(super) body: UnsyncBoxBody<Bytes, Fault>,
+    pub(super) extent: Extent,
+}
 
 impl Session {
     /// Waits for the head of the answer. Nothing if the client has gone before its end.
@@ -48,11 +60,41 @@ impl Session {
         }
         if held.is_confirmed_by(response.headers()) {
             self.shared.kept.numbers().confirmed.add(1);
-            return Ok(Some(Ok(Answer::kept(held, response.headers()))));
+            let answer = Answer::kept(held, response.headers(), request);
+            return Ok(Some(Ok(answer)));
         }
         self.shared.kept.forget(asked);
         let coming = self.ask_plainly(request, RequestBody::none()).await?;
         Ok(coming.map(|coming| coming.map(|it| Answer::coming(it, question, None))))
+    }
+
+    /// Asks for what is behind the first `from` bytes of a body that has made room meanwhile (RFC
+    /// 9110, 13.1.5).
+    pub(super) async fn ask_for_rest(&mut self, held: &Held, from: u64) -> Result<Rest, Failed> {
+        let tag = held.tag.as_ref().ok_or(Failed::Changed)?;
+        let mut request = held.request.clone();
+        let range = format!("bytes={from}-").into_bytes();
+        request.headers.push(("Range".to_owned(), range));
+        let condition = ("If-Range".to_owned(), tag.as_bytes().to_vec());
+        request.headers.push(condition);
+        let response = match self.ask_plainly(request, RequestBody::none()).await? {
+            Some(Ok(response)) => response,
+            Some(Err(_)) => return Err(Failed::Changed),
+            None => return Err(Failed::Io(io::ErrorKind::UnexpectedEof.into())),
+        };
+        let (parts, body) = response.into_parts();
+        let len = body.size_hint().exact();
+        let extent = content_range::extent(parts.status, &parts.headers, len);
+        let is_rest = extent.first == from
+            && extent.end == End::OfFile
+            && len == Some(held.len - from)
+            && parts.status == StatusCode::PARTIAL_CONTENT
+            && parts.headers.get_all(ETAG).iter().all(|it| it == tag)
+            && response::is_public(&parts.headers);
+        if !is_rest {
+            return Err(Failed::Changed);
+        }
+        Ok(Rest { body, extent })
     }
 
     async fn ask_plainly(

@@ -20,6 +20,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::time::sleep;
 
 use super::super::Failed;
+use super::super::kept::Held;
 use super::super::response::Framing;
 use super::Session;
 use crate::tls::parts::Record;
@@ -45,6 +46,42 @@ impl Session {
             self.literal(format!("{:x}\r\n", piece.len()).as_bytes())?;
         }
         let turn = self.await_turn(piece.len()).await?;
+        let list = self.seal_piece(piece, names, named_by)?;
+        drop(turn);
+        if framing == Framing::Chunks {
+            self.literal(b"\r\n")?;
+        }
+        self.flush().await?;
+        Ok(list)
+    }
+
+    /// The same with a piece of a body that is kept, of this number and length, if it still is: a
+    /// client that is waited for holds none in memory.
+    pub(super) async fn send_kept_piece(
+        &mut self,
+        held: &Held,
+        number: usize,
+        len: usize,
+    ) -> Result<bool, Failed> {
+        self.await_credit(len).await?;
+        let turn = self.await_turn(len).await?;
+        let Some(piece) = held.piece(number) else {
+            return Ok(false);
+        };
+        let names = Some(Arc::clone(&piece.list));
+        self.seal_piece(&piece.bytes, names, NamedBy::Object)?;
+        drop((piece, turn));
+        self.flush().await?;
+        Ok(true)
+    }
+
+    /// Writes a piece's records as stubs, once it is its turn.
+    fn seal_piece(
+        &mut self,
+        piece: &[u8],
+        names: Option<Arc<List>>,
+        named_by: NamedBy,
+    ) -> Result<Arc<List>, Failed> {
         let list = match names {
             Some(list) => {
                 let named = &self.shared.kept.numbers().named;
@@ -81,13 +118,8 @@ impl Session {
                 }
             }
         }
-        drop(turn);
         self.body_bytes += piece.len() as u64;
         self.shared.numbers.body_bytes.add(piece.len() as u64);
-        if framing == Framing::Chunks {
-            self.literal(b"\r\n")?;
-        }
-        self.flush().await?;
         Ok(list)
     }
 
