@@ -236,6 +236,26 @@ fn a_body_that_the_server_stands_by_is_neither_fetched_nor_named_again() {
 }
 
 #[test]
+fn volunteers_that_meet_a_new_file_at_once_have_the_server_asked_for_it_once() {
+    let site = Site::new();
+    let volunteers: Vec<SocketAddr> = (0..4)
+        .map(|_| site.another_volunteer(site.origin, site.origin_key, None).0)
+        .collect();
+    let path = "/file/100003/1";
+    thread::scope(|scope| {
+        for volunteer in &volunteers {
+            let mut curl = site.curl_at(*volunteer, path);
+            // Elsewhere all have the same port.
+            curl.args(["--header", "Host: split.test"]);
+            scope.spawn(move || assert!(ran(&mut curl).stdout == body(100_003, 1)));
+        }
+    });
+    let seen = site.server.seen.lock().expect("nobody panics here");
+    let plain = seen.iter().filter(|head| !head.contains("if-none-match"));
+    assert_eq!((plain.count(), seen.len()), (1, 4));
+}
+
+#[test]
 fn a_kept_body_stands_for_what_the_server_has_confirmed_and_for_nothing_else() {
     let server = Scripted::default();
     let site = Site::in_front_of(server.start());

@@ -33,6 +33,7 @@ use hyper::header::{
 };
 use tandem_daemon::metrics::Number;
 use tandem_split::List;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::http::{Coding, Request};
@@ -137,6 +138,8 @@ pub(super) struct Answer {
     pub(super) content: Content,
     /// What was asked, where the body may be kept, and what was kept until now.
     asked: Option<(Question, Option<Arc<Body>>)>,
+    /// Others may wait for this one, until it has been passed on.
+    pub(super) first: Option<First>,
 }
 
 /// Where its body is.
@@ -165,7 +168,13 @@ impl Answer {
             asked: question
                 .filter(|_| is_whole_at_its_end)
                 .map(|question| (question, before)),
+            first: None,
         }
+    }
+
+    /// The same, for which others may wait.
+    pub(super) fn awaited(self, first: Option<First>) -> Self {
+        Self { first, ..self }
     }
 
     /// A body that a 304 with these headers is about, for this request.
@@ -181,7 +190,45 @@ impl Answer {
                 request,
             }),
             asked: None,
+            first: None,
         }
+    }
+}
+
+/// What of a question others may have in common with it before anybody knows the answer.
+type Common = (String, Vec<Vec<u8>>);
+
+/// Who asks for something first. Whoever waits for the answer goes on when this is dropped.
+#[derive(Debug)]
+pub(super) struct First {
+    state: Arc<Mutex<State>>,
+    common: Common,
+    _waited_for: watch::Sender<()>,
+}
+
+impl Drop for First {
+    fn drop(&mut self) {
+        lock(&self.state).asked_first.remove(&self.common);
+    }
+}
+
+/// Whether somebody asks for the same already.
+#[derive(Debug)]
+pub(super) enum Asking {
+    /// Nobody does.
+    First(First),
+    /// Somebody does: to wait for.
+    Later(Later),
+}
+
+/// An answer that is on its way to somebody else.
+#[derive(Debug)]
+pub(super) struct Later(watch::Receiver<()>);
+
+impl Later {
+    /// Comes to its end when the other has been answered, whatever became of it.
+    pub(super) async fn wait(mut self) {
+        while self.0.changed().await.is_ok() {}
     }
 }
 
@@ -356,6 +403,8 @@ struct State {
     count: usize,
     clock: u64,
     by_target: HashMap<String, Vec<Entry>>,
+    /// What somebody has asked for first, and is not done with.
+    asked_first: HashMap<Common, watch::Receiver<()>>,
     /// Bodies on their way, by the order in which they began.
     unfinished: BTreeMap<u64, Unfinished>,
 }
@@ -377,6 +426,7 @@ impl Kept {
                 count: 0,
                 clock: 0,
                 by_target: HashMap::new(),
+                asked_first: HashMap::new(),
                 unfinished: BTreeMap::new(),
             })),
             held: Arc::default(),
@@ -411,6 +461,26 @@ impl Kept {
             state.once -= body.cost();
         }
         Some(body)
+    }
+
+    /// Has others wait for the answer, or says for whose this one may wait.
+    pub(super) fn asking(&self, question: &Question) -> Asking {
+        let values = ALWAYS_SELECTING.iter().map(|name| {
+            let values: Vec<&[u8]> = question.values(name).collect();
+            values.join(&b","[..])
+        });
+        let common = (question.target.clone(), values.collect());
+        let mut state = self.lock();
+        if let Some(answered) = state.asked_first.get(&common) {
+            return Asking::Later(Later(answered.clone()));
+        }
+        let (waited_for, answered) = watch::channel(());
+        state.asked_first.insert(common.clone(), answered);
+        Asking::First(First {
+            state: Arc::clone(&self.state),
+            common,
+            _waited_for: waited_for,
+        })
     }
 
     /// The server does not stand by it any more.

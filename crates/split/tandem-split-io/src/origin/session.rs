@@ -22,6 +22,7 @@ use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Bytes;
 use tandem_split::clear::ClearWriter;
+use tandem_split::credit::CONTENT;
 use tandem_split::cut::{Cut, Cutter, Extent, PIECE_LEN};
 use tandem_split::message::{Encodings, Greeting};
 use tandem_split::object::CHUNK_LEN;
@@ -294,6 +295,9 @@ impl Session {
         let keeps = keeps && !self.inward.is_uploading();
         let extent = content_range::extent(status, &answer.headers, len);
         let recording = self.shared.kept.record(&mut answer, Instant::now());
+        // Nobody waits for what is not kept, or has to wait for this client.
+        let is_soon = recording.is_some() && len.is_some_and(|len| len <= CONTENT);
+        let _first = answer.first.take().filter(|_| is_soon);
         let host = self.site.host();
         let secured = locations::secure(&mut answer.headers, Own { host, port });
         self.shared.count_secured(secured);

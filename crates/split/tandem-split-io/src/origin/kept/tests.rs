@@ -450,3 +450,26 @@ fn what_another_origin_was_permitted_stands_for_no_answer() {
     assert!(kept.find(&one).is_some());
     assert!(kept.find(&other).is_none());
 }
+
+#[tokio::test]
+async fn who_asks_for_what_another_asks_for_already_may_wait_for_that_answer() {
+    let kept = kept(1 << 20);
+    let asked = asks("/", &[("Host", "a"), ("User-Agent", "one")]);
+    let Asking::First(first) = kept.asking(&asked) else {
+        panic!("nobody has asked");
+    };
+    for other in [
+        asks("/other", &[("Host", "a")]),
+        asks("/", &[("Host", "a"), ("Accept-Encoding", "gzip")]),
+    ] {
+        assert!(matches!(kept.asking(&other), Asking::First(_)), "{other:?}");
+    }
+    let same = asks("/", &[("User-Agent", "two"), ("Host", "a")]);
+    let Asking::Later(later) = kept.asking(&same) else {
+        panic!("it is on its way");
+    };
+    drop(first);
+    later.wait().await;
+    assert!(kept.lock().asked_first.is_empty());
+    assert!(matches!(kept.asking(&same), Asking::First(_)));
+}

@@ -7,22 +7,28 @@
 //! question.
 
 use std::io;
+use std::time::Duration;
 
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::StatusCode;
 use hyper::body::{Body as _, Bytes};
 use hyper::header::ETAG;
 use tandem_split::cut::{End, Extent};
+use tokio::time::timeout;
 
 use super::super::body::RequestBody;
 use super::super::http::{Refusal, Request};
-use super::super::kept::{Answer, Held, Question};
+use super::super::kept::{Answer, Asking, Held, Kept, Question};
 use super::super::upstream::{Fault, Response};
 use super::super::{Failed, content_range, response};
 use super::Session;
 
 /// The condition that a kept body is asked for with (RFC 9110, 13.1.2).
 const CONDITION: &str = "If-None-Match";
+
+/// How long a client waits for an answer that another is being given, so that several volunteers
+/// that meet a new file at once have the server asked once.
+const TOGETHER: Duration = Duration::from_secs(1);
 
 /// The end of a body, from the server.
 pub(super) struct Rest {
@@ -38,13 +44,30 @@ impl Session {
         body: RequestBody,
     ) -> Result<Option<Result<Answer, Refusal>>, Failed> {
         let question = Question::of(&request);
-        let held = question
-            .as_ref()
-            .and_then(|asked| self.shared.kept.find(asked));
+        let find = |kept: &Kept| question.as_ref().and_then(|asked| kept.find(asked));
+        let mut held = find(&self.shared.kept);
+        let mut first = None;
+        if let (Some(asked), None) = (&question, &held) {
+            match self.shared.kept.asking(asked) {
+                Asking::First(turn) => first = Some(turn),
+                Asking::Later(later) => {
+                    let waited = async {
+                        drop(timeout(TOGETHER, later.wait()).await);
+                        Ok::<(), Refusal>(())
+                    };
+                    match self.hear_while(waited).await? {
+                        Some(Ok(())) => held = find(&self.shared.kept),
+                        Some(Err(refusal)) => return Ok(Some(Err(refusal))),
+                        None => return Ok(None),
+                    }
+                }
+            }
+        }
         let tag = held.as_ref().and_then(|held| held.tag());
         let (Some(asked), Some(held), Some(tag)) = (&question, &held, tag) else {
             let coming = self.ask_plainly(request, body).await?;
-            return Ok(coming.map(|coming| coming.map(|it| Answer::coming(it, question, held))));
+            let answer = |it| Answer::coming(it, question, held).awaited(first);
+            return Ok(coming.map(|coming| coming.map(answer)));
         };
         let mut conditional = request.clone();
         let condition = (CONDITION.to_owned(), tag.as_bytes().to_vec());
