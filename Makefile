@@ -140,7 +140,7 @@ visits: programs
 	@$(ENSURE) lab visits
 	$(LAB) visits --tariff experiments/tariffs/by-byte.toml,experiments/tariffs/by-minute.toml,experiments/tariffs/long-sessions.toml --out docs/results/tunnel
 
-## cost: what TLS costs at real servers, into docs/results/cost.md (an idle machine; some ten minutes)
+## cost: what TLS costs at real servers, into docs/results/cost.md (an idle machine; some twelve minutes)
 cost:
 	@$(ENSURE) rust build cost
 	$(CARGO) build --locked --release --package tandem-lab --package tandem-cost-lab --package tandem-cost-tap --package tandem-measure-io --lib --bins --example hyper-server

@@ -120,12 +120,16 @@ pub(crate) fn shares(rows: &[CostRow]) -> Option<BarRow> {
         CostRow::Load(row) if row.arm.reuse == 50 && row.refused == 0 => {
             Some((off(row.server_resumed?), row))
         }
-        CostRow::Load(_) | CostRow::Phases(_) | CostRow::Bar(_) | CostRow::Absent(_) => None,
+        CostRow::Load(_)
+        | CostRow::Key(_)
+        | CostRow::Phases(_)
+        | CostRow::Bar(_)
+        | CostRow::Absent(_) => None,
     });
     let counted: Vec<_> = counted.collect();
     let (worst, row) = counted.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(BarRow {
-        what: "Reuse of 50 %, per cent off by the server's own count".to_owned(),
+        what: "Difference from 50 % reuse, by the server's own count, percentage points".to_owned(),
         measured: *worst,
         beside: None,
         bar: SHARE,
@@ -186,14 +190,14 @@ impl Bench<'_> {
         let other = ran(&mut other)?;
         let theirs = number_before(&other.text, "connections in")? / other.cpu_seconds.max(1e-9);
         Ok(BarRow {
-            what: format!("Full handshakes a second and core, TLS {version}, by those of s_time"),
+            what: format!(
+                "Full handshakes for a second of processor time, TLS {version}, against s_time"
+            ),
             measured: ours / theirs.max(1e-9),
             beside: None,
             bar: HANDSHAKES,
             reached: ours >= HANDSHAKES * theirs,
-            note: format!(
-                "{ours:.0} and {theirs:.0} for a second of the tool's processor time, RSA-2048"
-            ),
+            note: format!("{ours:.0} and {theirs:.0} handshakes, RSA-2048"),
         })
     }
 
@@ -230,8 +234,7 @@ impl Bench<'_> {
         let best = theirs.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
         let (best, tool) = best.unwrap_or_default();
         Ok(BarRow {
-            what: "Requests a second over kept connections, by those of the best other tool"
-                .to_owned(),
+            what: "Requests a second over kept connections, against the best other tool".to_owned(),
             measured: ours / best.max(1e-9),
             beside: None,
             bar: REQUESTS,

@@ -9,6 +9,7 @@
 
 mod arms;
 mod bars;
+mod keys;
 mod load;
 mod run;
 mod servers;
@@ -17,4 +18,4 @@ mod stage;
 mod timed;
 mod usage;
 
-pub use run::{CostOptions, cost};
+pub use run::{CostOptions, Part, cost};

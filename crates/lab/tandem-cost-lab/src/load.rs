@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tandem_measure::{Limit, Load, Mix, Outcome, Percent};
+use tandem_measure::{Kind, Limit, Load, Mix, Outcome, Percent, Phase};
 use tandem_measure_io::{Offers, Plan, Target, Trust, measure};
 use tandem_report::cost_row::{CostArm, LoadRow};
 use tandem_testbed::LabError;
@@ -38,6 +38,8 @@ pub(crate) struct Measured {
     pub(crate) row: LoadRow,
     /// The server's processor time, microseconds, of all connections together.
     pub(crate) server_us: f64,
+    /// Bytes of the server in a full handshake; 0 where there was none.
+    pub(crate) handshake_bytes: f64,
 }
 
 impl Measurement<'_> {
@@ -80,6 +82,7 @@ impl Measurement<'_> {
         Ok(Measured {
             row: self.row(&outcome, &before, &after, own),
             server_us: user + kernel,
+            handshake_bytes: handshake_bytes(&outcome),
         })
     }
 
@@ -123,6 +126,13 @@ impl Measurement<'_> {
             steady: outcome.steady,
         }
     }
+}
+
+fn handshake_bytes(outcome: &Outcome) -> f64 {
+    let phases = [Phase::ServerFlight, Phase::KeyExchange];
+    let full = outcome.kind(Kind::Full);
+    let received = phases.iter().filter_map(|phase| full?.phase(*phase));
+    received.map(|phase| phase.received).sum()
 }
 
 /// A measurement that could not be begun.

@@ -13,6 +13,7 @@ use tandem_testbed::{Effort, LabError, interrupt, programs};
 
 use crate::arms::{self, Arm};
 use crate::bars;
+use crate::keys;
 use crate::load::Measurement;
 use crate::servers::{Keeping, ProcessModel, Program, Wanted};
 use crate::site::{SIZES, Site};
@@ -24,6 +25,37 @@ const COMPILE: Duration = Duration::from_secs(3);
 /// Processes among which a session may be looked for.
 const WORKERS: usize = 4;
 
+/// A part of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Each server: plain HTTP, and TLS as reuse grows.
+    Servers,
+    /// Session identifiers among several processes.
+    Processes,
+    /// Where the time goes inside servers.
+    Phases,
+    /// Kinds of the server's key.
+    Keys,
+    /// The figures that the generator has to reach.
+    Bars,
+}
+
+impl Part {
+    /// What is measured where nothing is chosen.
+    fn usual(effort: Effort) -> Vec<Self> {
+        match effort {
+            Effort::Quick => vec![Self::Servers, Self::Phases],
+            Effort::Full => vec![
+                Self::Servers,
+                Self::Processes,
+                Self::Phases,
+                Self::Keys,
+                Self::Bars,
+            ],
+        }
+    }
+}
+
 /// What to measure.
 #[derive(Debug, Clone)]
 pub struct CostOptions {
@@ -31,6 +63,10 @@ pub struct CostOptions {
     pub effort: Effort,
     /// Only these servers, by name; all if it is empty.
     pub servers: Vec<String>,
+    /// Only these parts; the usual ones if it is empty.
+    pub parts: Vec<Part>,
+    /// How often each arm of the servers is measured; tables have the median.
+    pub rounds: u32,
     /// Where results go; made where it is missing.
     pub out: PathBuf,
 }
@@ -55,13 +91,19 @@ pub fn cost(options: &CostOptions) -> Result<PathBuf, LabError> {
         rows: Vec::new(),
         console,
     };
-    run.sweep(&chosen)?;
-    if options.effort == Effort::Full {
-        run.process_models(&chosen)?;
-    }
-    run.phases(&chosen)?;
-    if options.effort == Effort::Full && chosen.contains(&Program::Nginx) {
-        bars::measure_all(&mut run)?;
+    let parts = match options.parts.as_slice() {
+        [] => Part::usual(options.effort),
+        some => some.to_vec(),
+    };
+    for part in parts {
+        match part {
+            Part::Servers => run.sweep(&chosen, options.rounds)?,
+            Part::Processes => run.process_models(&chosen)?,
+            Part::Phases => run.phases(&chosen)?,
+            Part::Keys => keys::measure_all(&mut run, &chosen)?,
+            Part::Bars if chosen.contains(&Program::Nginx) => bars::measure_all(&mut run)?,
+            Part::Bars => run.absent("the generator beside other tools", "nginx is not chosen"),
+        }
     }
     let shares = bars::shares(&run.rows);
     run.rows.extend(shares.map(CostRow::Bar));
@@ -91,7 +133,7 @@ fn chosen(names: &[String]) -> Result<Vec<Program>, LabError> {
 
 impl Stage {
     /// Every arm at every server, the servers in turn.
-    fn sweep(&mut self, chosen: &[Program]) -> Result<(), LabError> {
+    fn sweep(&mut self, chosen: &[Program], rounds: u32) -> Result<(), LabError> {
         let chain = self.site.rsa.clone();
         let wanted = Wanted {
             chain: &chain,
@@ -105,7 +147,9 @@ impl Stage {
                 servers.push((*program, server));
             }
         }
-        let arms = arms::all(self.effort);
+        let once = arms::all(self.effort);
+        // All arms once, then all again: none has the machine's better minutes to itself.
+        let arms: Vec<Arm> = (0..rounds).flat_map(|_| once.iter().copied()).collect();
         let mut progress = self
             .console
             .bar("servers", (arms.len() * servers.len()) as u64);

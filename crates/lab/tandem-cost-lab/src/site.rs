@@ -51,28 +51,24 @@ impl Site {
                 fs::write(www.join(&file.name), bytes).map_err(LabError::io("write a file"))?;
             }
         }
-        let issue = |name, key| {
-            let spec = ChainSpec {
-                key,
-                length: 2,
-                leaf_bytes: None,
-                issuer_bytes: None,
-            };
-            let chain = pki::issue_for(folder, name, &spec, NAME, Validity::Current)?;
-            let read =
-                |path: &Path| fs::read_to_string(path).map_err(LabError::io("read a certificate"));
-            // HAProxy wants both in one file.
-            let both = read(&chain.full)? + &read(&chain.key)?;
-            let path = together(&chain);
-            fs::write(path, both).map_err(LabError::io("write a certificate"))?;
-            Ok::<_, LabError>(chain)
-        };
         Ok(Self {
-            rsa: issue("rsa", KeyKind::Rsa2048)?,
-            ecdsa: issue("ecdsa", KeyKind::EcdsaP256)?,
+            rsa: issue(folder, KeyKind::Rsa2048)?,
+            ecdsa: issue(folder, KeyKind::EcdsaP256)?,
             processors: Processors::share()?,
             folder: folder.to_owned(),
         })
+    }
+
+    /// A chain of two with keys of this kind.
+    ///
+    /// # Errors
+    /// `ProgramMissing`, `Command`, `Io`.
+    pub(crate) fn issue(&self, key: KeyKind) -> Result<Chain, LabError> {
+        match key {
+            KeyKind::Rsa2048 => Ok(self.rsa.clone()),
+            KeyKind::EcdsaP256 => Ok(self.ecdsa.clone()),
+            _ => issue(&self.folder, key),
+        }
     }
 
     /// Where the files are.
@@ -93,6 +89,22 @@ impl Site {
             _ => Command::new(program.as_ref()),
         }
     }
+}
+
+fn issue(folder: &Path, key: KeyKind) -> Result<Chain, LabError> {
+    let spec = ChainSpec {
+        key,
+        length: 2,
+        leaf_bytes: None,
+        issuer_bytes: None,
+    };
+    let chain = pki::issue_for(folder, key.name(), &spec, NAME, Validity::Current)?;
+    let read = |path: &Path| fs::read_to_string(path).map_err(LabError::io("read a certificate"));
+    // HAProxy wants both in one file.
+    let both = read(&chain.full)? + &read(&chain.key)?;
+    let path = together(&chain);
+    fs::write(path, both).map_err(LabError::io("write a certificate"))?;
+    Ok(chain)
 }
 
 /// The chain and its key in one file.

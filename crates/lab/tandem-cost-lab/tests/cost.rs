@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use tandem_cost_lab::{CostOptions, cost};
-use tandem_report::cost_row::{CostRow, LoadRow, PhasesRow};
+use tandem_cost_lab::{CostOptions, Part, cost};
+use tandem_report::cost_row::{CostRow, KeyRow, LoadRow, PhasesRow};
 use tandem_testbed::{Effort, installed, interrupt, programs};
 
 fn rows(out: &Path) -> Vec<CostRow> {
@@ -17,7 +17,7 @@ fn rows(out: &Path) -> Vec<CostRow> {
 fn loads(rows: &[CostRow]) -> Vec<&LoadRow> {
     let loads = rows.iter().filter_map(|row| match row {
         CostRow::Load(row) => Some(row),
-        CostRow::Phases(_) | CostRow::Bar(_) | CostRow::Absent(_) => None,
+        CostRow::Key(_) | CostRow::Phases(_) | CostRow::Bar(_) | CostRow::Absent(_) => None,
     });
     loads.collect()
 }
@@ -56,6 +56,8 @@ fn servers_and_generator_count_the_same_sessions() {
     let page = cost(&CostOptions {
         effort: Effort::Quick,
         servers: wanted.clone(),
+        parts: Vec::new(),
+        rounds: 1,
         out: folder.path().to_owned(),
     })
     .expect("it was measured");
@@ -64,7 +66,7 @@ fn servers_and_generator_count_the_same_sessions() {
         .iter()
         .filter_map(|row| match row {
             CostRow::Phases(row) => Some(row),
-            CostRow::Load(_) | CostRow::Bar(_) | CostRow::Absent(_) => None,
+            CostRow::Load(_) | CostRow::Key(_) | CostRow::Bar(_) | CostRow::Absent(_) => None,
         })
         .collect();
     // Cargo builds the library for the tests of its own package.
@@ -112,10 +114,70 @@ fn servers_and_generator_count_the_same_sessions() {
 }
 
 #[test]
+fn every_kind_of_key_is_served_and_compared() {
+    if ["nginx", "openssl"]
+        .iter()
+        .any(|name| installed::find(name).is_none())
+    {
+        tandem_testkit::skipped("needs nginx and openssl");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let page = cost(&CostOptions {
+        effort: Effort::Quick,
+        servers: vec!["nginx".to_owned()],
+        parts: vec![Part::Keys],
+        rounds: 1,
+        out: folder.path().to_owned(),
+    })
+    .expect("it was measured");
+    let rows = rows(folder.path());
+    let keys: Vec<&KeyRow> = rows
+        .iter()
+        .map(|row| match row {
+            CostRow::Key(row) => row,
+            CostRow::Load(_) | CostRow::Phases(_) | CostRow::Bar(_) | CostRow::Absent(_) => {
+                panic!("no other part was asked for: {row:?}")
+            }
+        })
+        .collect();
+    let mut kinds: Vec<&str> = keys.iter().map(|row| row.load.arm.key.as_str()).collect();
+    kinds.dedup();
+    assert_eq!(
+        kinds,
+        [
+            "RSA-2048", "RSA-3072", "RSA-4096", "P-256", "P-384", "Ed25519"
+        ]
+    );
+    assert_eq!(keys.len(), 12, "both versions of TLS");
+    for row in &keys {
+        let load = &row.load;
+        assert!(load.connections > 0 && load.failures == 0, "{row:?}");
+        // The server sends its chain, and a signature at least.
+        assert!(
+            row.handshake_bytes > row.chain_bytes as f64 + 64.0,
+            "{row:?}"
+        );
+    }
+    let bytes = |key: &str| {
+        let found = keys.iter().find(|row| row.load.arm.key == key);
+        found.map(|row| row.chain_bytes)
+    };
+    assert!(bytes("RSA-4096") > bytes("RSA-2048") && bytes("RSA-2048") > bytes("Ed25519"));
+    let page = fs::read_to_string(page).expect("the page was written");
+    assert!(
+        page.contains("What the kind of the server's key costs"),
+        "{page}"
+    );
+}
+
+#[test]
 fn a_server_of_no_such_name_is_said_to_be_none() {
     let wrong = cost(&CostOptions {
         effort: Effort::Quick,
         servers: vec!["iis".to_owned()],
+        parts: Vec::new(),
+        rounds: 1,
         out: "nowhere".into(),
     });
     let words = wrong.expect_err("no such server").to_string();

@@ -27,7 +27,7 @@
 //! server = "nginx"                         # nginx, s_server, rustls
 //! arms = ["plain"]                         # optional: those of the arms above that these take part in
 //! version = "1.2"
-//! key = "ecdsa-p256"                       # rsa-2048, ecdsa-p256, ml-dsa-44, ml-dsa-65
+//! key = "ecdsa-p256"                       # rsa-2048, -3072, -4096, ecdsa-p256, -p384, ed25519, ml-dsa-44, -65
 //! openssl = "3.5"                          # optional: s_client and s_server of that OpenSSL
 //! groups = "X25519"                        # optional: for the key exchange; s_client and s_server
 //! chain = 3

@@ -460,7 +460,13 @@ impl Chains {
             let other = ChainSpec {
                 key: match spec.key {
                     KeyKind::Rsa2048 => KeyKind::EcdsaP256,
-                    KeyKind::EcdsaP256 | KeyKind::MlDsa44 | KeyKind::MlDsa65 => KeyKind::Rsa2048,
+                    KeyKind::Rsa3072
+                    | KeyKind::Rsa4096
+                    | KeyKind::EcdsaP256
+                    | KeyKind::EcdsaP384
+                    | KeyKind::Ed25519
+                    | KeyKind::MlDsa44
+                    | KeyKind::MlDsa65 => KeyKind::Rsa2048,
                 },
                 leaf_bytes: None,
                 issuer_bytes: None,

@@ -6,7 +6,7 @@
 
 mod seed;
 
-use crate::cost_row::{AbsentRow, BarRow, CostArm, CostRow, LoadRow, PhasesRow};
+use crate::cost_row::{AbsentRow, BarRow, CostArm, CostRow, KeyRow, LoadRow, PhasesRow};
 use crate::number::{self, ABSENT};
 use crate::table::Table;
 
@@ -20,6 +20,7 @@ const SHARES: [u8; 5] = [0, 25, 50, 75, 100];
 /// The rows by their kind.
 struct Rows<'a> {
     loads: Vec<&'a LoadRow>,
+    keys: Vec<&'a KeyRow>,
     phases: Vec<&'a PhasesRow>,
     bars: Vec<&'a BarRow>,
     absent: Vec<&'a AbsentRow>,
@@ -29,6 +30,7 @@ impl<'a> Rows<'a> {
     fn of(rows: &'a [CostRow]) -> Self {
         let mut all = Self {
             loads: Vec::new(),
+            keys: Vec::new(),
             phases: Vec::new(),
             bars: Vec::new(),
             absent: Vec::new(),
@@ -36,6 +38,7 @@ impl<'a> Rows<'a> {
         for row in rows {
             match row {
                 CostRow::Load(row) => all.loads.push(row),
+                CostRow::Key(row) => all.keys.push(row),
                 CostRow::Phases(row) => all.phases.push(row),
                 CostRow::Bar(row) => all.bars.push(row),
                 CostRow::Absent(row) => all.absent.push(row),
@@ -84,6 +87,7 @@ pub(crate) fn tables(rows: &[CostRow]) -> Vec<Table> {
         reuse(&rows, "1.2"),
         processor(&rows),
         sizes(&rows),
+        keys(&rows),
         process_models(&rows),
     ];
     tables.extend(
@@ -261,6 +265,43 @@ fn sizes(rows: &Rows<'_>) -> Table {
     }
 }
 
+fn keys(rows: &Rows<'_>) -> Table {
+    let lines = rows.keys.iter().map(|row| {
+        let load = &row.load;
+        let is_base = |other: &&&KeyRow| {
+            let (a, b) = (&other.load.arm, &load.arm);
+            a.server == b.server && a.tls == b.tls && a.key == "RSA-2048"
+        };
+        let base = rows.keys.iter().find(is_base);
+        let mark = if load.failures > 0 { " !" } else { "" };
+        vec![
+            load.arm.server.clone(),
+            load.arm.tls.clone().unwrap_or_default(),
+            load.arm.key.clone(),
+            format!("{}{mark}", number::count(load.server_us())),
+            number::count(capacity(load)),
+            or_absent(base.map(|base| ratio(capacity(load), capacity(&base.load)))),
+            number::count(load.generator_us),
+            number::count(row.chain_bytes as f64),
+            number::count(row.handshake_bytes),
+            number::count(load.p50_us as f64),
+        ]
+    });
+    Table {
+        title: "What the kind of the server's key costs",
+        note: format!(
+            "Full handshakes, files of {PAGE} bytes, a chain of two with keys of the same kind. Server, client and p50 in microseconds; client: \
+             the load generator's own processor time. Rates are worked out from the server's processor time; times: those of RSA-2048. Sent: \
+             bytes of the server in the handshake. ! marks arms with failures."
+        ),
+        columns: words(
+            "server | TLS | key | server | connections/s and processor | times | client | certificates | sent | p50",
+        ),
+        words: 3,
+        lines: lines.collect(),
+    }
+}
+
 fn process_models(rows: &Rows<'_>) -> Table {
     let arms = rows.loads.iter().filter(|row| row.arm.resumption == "id");
     let lines = arms.map(|row| {
@@ -345,25 +386,32 @@ fn phases(rows: &Rows<'_>, bytes: u64) -> Table {
 }
 
 fn bars(rows: &Rows<'_>) -> Table {
+    let has_beside = rows.bars.iter().any(|row| row.beside.is_some());
     let lines = rows.bars.iter().map(|row| {
         let figure = |value: f64| match value.abs() {
             size if size >= 100.0 => number::count(value),
             size if size >= 10.0 => format!("{value:.1}"),
             _ => format!("{value:.2}"),
         };
-        vec![
+        let mut line = vec![
             row.what.clone(),
             if row.reached { "reached" } else { "missed" }.to_owned(),
             row.note.clone(),
             figure(row.measured),
-            or_absent(row.beside.map(figure)),
-            figure(row.bar),
-        ]
+        ];
+        if has_beside {
+            line.push(or_absent(row.beside.map(figure)));
+        }
+        line.push(figure(row.bar));
+        line
     });
     Table {
         title: "Figures that the load generator has to reach",
         note: "Beside other tools in the same run.".to_owned(),
-        columns: words("what | verdict | how | measured | beside | bar"),
+        columns: words(match has_beside {
+            true => "what | verdict | how | measured | beside | bar",
+            false => "what | verdict | how | measured | bar",
+        }),
         words: 3,
         lines: lines.collect(),
     }

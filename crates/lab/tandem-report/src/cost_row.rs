@@ -14,6 +14,8 @@ pub const ROWS: &str = "cost.jsonl";
 pub enum CostRow {
     /// A server under load.
     Load(LoadRow),
+    /// A server with another kind of key under load.
+    Key(KeyRow),
     /// The same, with each phase of its TLS timed.
     Phases(PhasesRow),
     /// A figure to reach.
@@ -92,6 +94,18 @@ impl LoadRow {
     pub fn server_us(&self) -> f64 {
         self.user_us + self.kernel_us
     }
+}
+
+/// What a kind of the server's key costs, in full handshakes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeyRow {
+    /// What the server gave and took.
+    #[serde(flatten)]
+    pub load: LoadRow,
+    /// Certificates that the server sends, bytes of DER.
+    pub chain_bytes: usize,
+    /// Bytes that the server sends in a full handshake.
+    pub handshake_bytes: f64,
 }
 
 /// One phase.

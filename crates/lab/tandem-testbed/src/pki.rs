@@ -49,9 +49,21 @@ pub enum KeyKind {
     /// RSA with 2,048 bits.
     #[serde(rename = "rsa-2048")]
     Rsa2048,
+    /// RSA with 3,072 bits.
+    #[serde(rename = "rsa-3072")]
+    Rsa3072,
+    /// RSA with 4,096 bits.
+    #[serde(rename = "rsa-4096")]
+    Rsa4096,
     /// ECDSA on P-256.
     #[serde(rename = "ecdsa-p256")]
     EcdsaP256,
+    /// ECDSA on P-384.
+    #[serde(rename = "ecdsa-p384")]
+    EcdsaP384,
+    /// Ed25519.
+    #[serde(rename = "ed25519")]
+    Ed25519,
     /// ML-DSA-44 (FIPS 204). It takes OpenSSL 3.5.
     #[serde(rename = "ml-dsa-44")]
     MlDsa44,
@@ -65,7 +77,11 @@ impl KeyKind {
     pub fn name(self) -> &'static str {
         match self {
             KeyKind::Rsa2048 => "rsa-2048",
+            KeyKind::Rsa3072 => "rsa-3072",
+            KeyKind::Rsa4096 => "rsa-4096",
             KeyKind::EcdsaP256 => "ecdsa-p256",
+            KeyKind::EcdsaP384 => "ecdsa-p384",
+            KeyKind::Ed25519 => "ed25519",
             KeyKind::MlDsa44 => "ml-dsa-44",
             KeyKind::MlDsa65 => "ml-dsa-65",
         }
@@ -74,7 +90,12 @@ impl KeyKind {
     /// The OpenSSL that knows it.
     pub fn openssl(self) -> Openssl {
         match self {
-            KeyKind::Rsa2048 | KeyKind::EcdsaP256 => Openssl::System,
+            KeyKind::Rsa2048
+            | KeyKind::Rsa3072
+            | KeyKind::Rsa4096
+            | KeyKind::EcdsaP256
+            | KeyKind::EcdsaP384
+            | KeyKind::Ed25519 => Openssl::System,
             KeyKind::MlDsa44 | KeyKind::MlDsa65 => Openssl::Current,
         }
     }
@@ -83,7 +104,11 @@ impl KeyKind {
     pub fn signature_len(self) -> usize {
         match self {
             KeyKind::Rsa2048 => 256,
+            KeyKind::Rsa3072 => 384,
+            KeyKind::Rsa4096 => 512,
             KeyKind::EcdsaP256 => 71,
+            KeyKind::EcdsaP384 => 103,
+            KeyKind::Ed25519 => 64,
             // FIPS 204, table 2.
             KeyKind::MlDsa44 => 2_420,
             KeyKind::MlDsa65 => 3_309,
@@ -94,7 +119,11 @@ impl KeyKind {
     pub fn certificate_len(self) -> usize {
         match self {
             KeyKind::Rsa2048 => 870,
+            KeyKind::Rsa3072 => 1_126,
+            KeyKind::Rsa4096 => 1_382,
             KeyKind::EcdsaP256 => 480,
+            KeyKind::EcdsaP384 => 541,
+            KeyKind::Ed25519 => 428,
             // A key, a signature, and some 260 bytes around them.
             KeyKind::MlDsa44 => 1_312 + 2_420 + 260,
             KeyKind::MlDsa65 => 1_952 + 3_309 + 260,
@@ -104,7 +133,11 @@ impl KeyKind {
     fn genpkey(self) -> &'static [&'static str] {
         match self {
             KeyKind::Rsa2048 => &["-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"],
+            KeyKind::Rsa3072 => &["-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:3072"],
+            KeyKind::Rsa4096 => &["-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:4096"],
             KeyKind::EcdsaP256 => &["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"],
+            KeyKind::EcdsaP384 => &["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-384"],
+            KeyKind::Ed25519 => &["-algorithm", "ED25519"],
             KeyKind::MlDsa44 => &["-algorithm", "ML-DSA-44"],
             KeyKind::MlDsa65 => &["-algorithm", "ML-DSA-65"],
         }

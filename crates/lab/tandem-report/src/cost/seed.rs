@@ -123,32 +123,57 @@ fn dominance(rows: &Rows<'_>, bytes: u64) -> Option<String> {
             .sum();
         [row.handshake_us, records].map(|part| part * 100.0 / row.server_us.max(1e-9))
     };
-    let lines: Vec<String> = rows
-        .phases
+    // Servers beside each other: the lowest and the highest of each kind of connection.
+    let mut kinds: Vec<(String, Vec<[f64; 2]>)> = Vec::new();
+    for row in rows.phases.iter().filter(|row| is_of(row, bytes)) {
+        let kind = match row.arm.reuse {
+            0 => format!("full, {}", row.arm.key),
+            _ => "resumed".to_owned(),
+        };
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, shares)) => shares.push(share(row)),
+            None => kinds.push((kind, vec![share(row)])),
+        }
+    }
+    if kinds.is_empty() {
+        return None;
+    }
+    let lines: Vec<String> = kinds
         .iter()
-        .filter(|row| row.arm.bytes == bytes && row.arm.tls.as_deref() == Some("1.3"))
-        .map(|row| {
-            let [handshake, records] = share(row);
-            let kind = if row.arm.reuse == 0 {
-                "full"
-            } else {
-                "resumed"
-            };
-            format!(
-                "{}, {kind}, {}: {handshake:.0} and {records:.0} %",
-                row.arm.server, row.arm.key
-            )
+        .map(|(kind, shares)| {
+            let [handshake, records] =
+                [0, 1].map(|part| span(shares.iter().map(|share| share[part])));
+            format!("{kind}: handshake {handshake}, records {records}")
         })
         .collect();
-    if lines.is_empty() {
-        return None;
+    let mut servers: Vec<&str> = Vec::new();
+    for row in rows.phases.iter().filter(|row| is_of(row, bytes)) {
+        if !servers.contains(&row.arm.server.as_str()) {
+            servers.push(&row.arm.server);
+        }
     }
     let claim = match bytes {
         LARGE => "Is it encryption from 1 MB?",
         _ => "Does the handshake dominate at 10 to 15 kB?",
     };
     Some(format!(
-        "**{claim}** Of the server's processor time, handshake and encryption of records take, TLS 1.3: {}.",
+        "**{claim}** Shares of the server's processor time, TLS 1.3 ({}): {}.",
+        servers.join(", "),
         lines.join("; ")
     ))
+}
+
+fn is_of(row: &PhasesRow, bytes: u64) -> bool {
+    row.arm.bytes == bytes && row.arm.tls.as_deref() == Some("1.3")
+}
+
+/// The lowest and the highest of some shares, per cent.
+fn span(shares: impl Iterator<Item = f64> + Clone) -> String {
+    let low = shares.clone().fold(f64::INFINITY, f64::min);
+    let high = shares.fold(0.0, f64::max);
+    let (low, high) = (format!("{low:.0}"), format!("{high:.0}"));
+    match low == high {
+        true => format!("{low} %"),
+        false => format!("{low} to {high} %"),
+    }
 }

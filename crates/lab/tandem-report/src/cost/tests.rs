@@ -15,7 +15,11 @@ fn arm(tls: Option<&str>, reuse: u8, bytes: u64) -> CostArm {
 }
 
 fn load(arm: CostArm, user_us: f64) -> CostRow {
-    CostRow::Load(LoadRow {
+    CostRow::Load(load_row(arm, user_us))
+}
+
+fn load_row(arm: CostArm, user_us: f64) -> LoadRow {
+    LoadRow {
         arm,
         connections_per_second: 900.0,
         requests_per_second: 900.0,
@@ -36,7 +40,7 @@ fn load(arm: CostArm, user_us: f64) -> CostRow {
         generator_us: 300.0,
         generator_limited: false,
         steady: true,
-    })
+    }
 }
 
 fn rows() -> Vec<CostRow> {
@@ -46,6 +50,15 @@ fn rows() -> Vec<CostRow> {
         load(arm(Some("1.3"), 50, PAGE), 700.0),
         load(arm(Some("1.3"), 100, PAGE), 400.0),
     ];
+    for (key, user_us) in [("RSA-2048", 1_000.0), ("P-256", 250.0)] {
+        let mut of_key = arm(Some("1.3"), 0, PAGE);
+        of_key.key = key.to_owned();
+        rows.push(CostRow::Key(KeyRow {
+            load: load_row(of_key, user_us),
+            chain_bytes: 1_000,
+            handshake_bytes: 1_500.0,
+        }));
+    }
     rows.push(CostRow::Phases(PhasesRow {
         arm: arm(Some("1.3"), 0, PAGE),
         connections: 100,
@@ -81,6 +94,17 @@ fn rates_follow_from_processor_time() {
 }
 
 #[test]
+fn kinds_of_keys_are_compared_with_rsa_2048() {
+    let tables = tables(&rows());
+    let table = tables
+        .iter()
+        .find(|table| table.title.contains("server's key"));
+    let table = table.expect("a table");
+    assert_eq!(table.lines[1][2..6], ["P-256", "250", "4,000", "4.0"]);
+    assert_eq!(table.lines[1].len(), table.columns.len());
+}
+
+#[test]
 fn the_phases_and_what_is_left_are_the_whole() {
     let tables = tables(&rows());
     let line = line(&tables, "files of 12 kB");
@@ -99,7 +123,7 @@ fn the_claims_of_1999_are_answered_with_figures() {
     for words in [
         "16.7 (Apache)",
         "10.0 (nginx)",
-        "nginx, full, RSA-2048: 80 and 5 %",
+        "(nginx): full, RSA-2048: handshake 80 %, records 5 %.",
     ] {
         assert!(answers.contains(words), "{words}: {answers}");
     }

@@ -208,6 +208,21 @@ pub(crate) struct SurviveArgs {
     pub(crate) out: PathBuf,
 }
 
+/// A part of `tandem lab cost`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum CostPart {
+    /// Each server: plain HTTP, and TLS as reuse of sessions grows
+    Servers,
+    /// Session identifiers among several processes
+    Processes,
+    /// Where the time goes inside servers
+    Phases,
+    /// Kinds of the server's key: RSA of 2,048 to 4,096 bits, P-256, P-384, Ed25519
+    Keys,
+    /// The load generator beside other tools
+    Bars,
+}
+
 /// Measure what TLS costs at real servers: with and without sessions reused, beside plain HTTP
 ///
 /// Starts the servers that are installed on the loopback interface, with equal settings and on a
@@ -223,6 +238,14 @@ pub(crate) struct CostArgs {
     /// Only these servers
     #[arg(long, value_name = "SERVER", value_delimiter = ',')]
     pub(crate) servers: Vec<String>,
+
+    /// Only these parts
+    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    pub(crate) parts: Vec<CostPart>,
+
+    /// Measure each arm of the servers so often, and show the median
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
+    pub(crate) rounds: u32,
 
     /// Directory for the results
     #[arg(long, value_name = "DIR", default_value = "out/lab/cost")]

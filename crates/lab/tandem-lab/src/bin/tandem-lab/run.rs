@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use tandem_cost_lab::CostOptions;
+use tandem_cost_lab::{CostOptions, Part};
 use tandem_lab::{
     Captures, DemoOptions, DownOptions, DownScope, InteropOptions, LinkOptions, LosingOptions,
     ProfileOptions, RunOptions, ShellOptions, SoakOptions, SurviveOptions, Through, UpOptions,
@@ -14,9 +14,9 @@ use tandem_split_lab::{SplitClientsOptions, SplitOptions};
 use tandem_testbed::{Effort, LabError, LinkSpec, programs};
 
 use crate::cli::{
-    CostArgs, DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, LosingProxyArgs,
-    ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, SplitArgs, SplitClientsArgs,
-    SurviveArgs, UpArgs, VisitsArgs,
+    CostArgs, CostPart, DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs,
+    LosingProxyArgs, ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, SplitArgs,
+    SplitClientsArgs, SurviveArgs, UpArgs, VisitsArgs,
 };
 use crate::exit::Failure;
 
@@ -141,11 +141,22 @@ fn cost(arguments: CostArgs) -> Result<(), Failure> {
     let CostArgs {
         quick,
         servers,
+        parts,
+        rounds,
         out,
     } = arguments;
+    let part = |part: &CostPart| match part {
+        CostPart::Servers => Part::Servers,
+        CostPart::Processes => Part::Processes,
+        CostPart::Phases => Part::Phases,
+        CostPart::Keys => Part::Keys,
+        CostPart::Bars => Part::Bars,
+    };
     tandem_cost_lab::cost(&CostOptions {
         effort: if quick { Effort::Quick } else { Effort::Full },
         servers,
+        parts: parts.iter().map(part).collect(),
+        rounds,
         out,
     })?;
     Ok(())
