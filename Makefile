@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build measure programs test lint models bench fuzz mutants lab splitting interop clients soak survive tunnels pq visits cost remedies deb clean
+.PHONY: help demo build measure programs test lint models bench fuzz mutants lab splitting interop clients soak survive tunnels pq visits cost remedies deb wheel clean
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -16,6 +16,7 @@ FEATURES := --features tandem/kademlia
 ENSURE := scripts/ensure-tools.sh
 TOOLS := $(or $(TANDEM_TOOLS),$(HOME)/.cache/tandem/tools)/bin
 DENY := $(TOOLS)/cargo-deny
+PYTHON_TOOLS := $(TOOLS:%/bin=%/python/bin)
 IS_ROOT := $(filter 0,$(shell id -u))
 # Property tests try the same inputs in each run, so that a run can be repeated; another seed tries others.
 export PROPTEST_RNG_SEED ?= 1
@@ -54,6 +55,7 @@ programs:
 ## test: every check and every test; those in network namespaces need root
 test: lint
 	@$(if $(IS_ROOT),$(ENSURE) lab package dns page visits interop cost,:)
+	@$(if $(IS_ROOT),$(ENSURE) python || :,:)
 	@mkdir -p $(dir $(TANDEM_SKIPPED)) && : >$(TANDEM_SKIPPED)
 	status=0; $(CARGO) xtask test --locked --workspace $(FEATURES) || status=$$?; scripts/models.sh --where-installed || status=1; scripts/list-skipped.sh $(TANDEM_SKIPPED); exit $$status
 
@@ -159,6 +161,12 @@ deb:
 	$(CARGO) build --locked --profile dist --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-keyserver-io --package tandem-mc
 	@scripts/program-size.sh $(PACKAGED)
 	scripts/make-deb.sh $(PACKAGED) out
+
+## wheel: multi-context TLS for Python, out/mctls-VERSION-cp39-abi3-PLATFORM.whl (extras/python)
+wheel:
+	@$(ENSURE) rust build python
+	@[ -e $(TARGET)/python/release ] || echo 'make wheel: the first build takes some five minutes on two cores'
+	CARGO_TARGET_DIR=$(abspath $(TARGET))/python $(PYTHON_TOOLS)/maturin build --locked --release --manifest-path extras/python/Cargo.toml --out out
 
 ## clean: what was built
 clean:

@@ -2,7 +2,7 @@
 # Makes sure that the tools which the make targets call are there.
 #
 #   scripts/ensure-tools.sh GROUP...      groups: rust build deny fuzz mutants models lab tunnels openssl visits interop
-#   browsers page cost package dns
+#   browsers page cost package dns python
 #
 # Quiet and quick when nothing is missing. On Debian and Ubuntu, as root, it installs what is missing; elsewhere
 # it says what to install. It never installs a Rust toolchain: it says how.
@@ -180,6 +180,25 @@ ensure_openssl() {
     mkdir -p "$DENY_ROOT/bin" && ln -sf "../openssl-$OPENSSL_VERSION/bin/openssl" "$program"
 }
 
+# What builds and tests the Python package: a virtual environment with the packages of extras/python/tools.txt.
+ensure_python() {
+    local folder="$DENY_ROOT/python" wanted=extras/python/tools.txt
+    cmp -s "$wanted" "$folder/made-of" && return 0
+    ensure_commands python3:python3 || return $?
+    # The module is no command.
+    python3 -c 'import ensurepip, venv' 2>/dev/null || ensure_commands no-venv-module:python3-venv || return $?
+    say "installing maturin and what the Python package is tested with into $folder (once)"
+    rm -rf "$folder"
+    if python3 -m venv "$folder" &&
+        "$folder/bin/pip" --quiet --disable-pip-version-check install --requirement "$wanted" </dev/null; then
+        cp "$wanted" "$folder/made-of"
+        return 0
+    fi
+    rm -rf "$folder"
+    say 'pip could not install them'
+    return 3
+}
+
 ensure_fuzz() {
     if ! rustc +nightly --version >/dev/null 2>&1; then
         say "no nightly toolchain; install one: rustup toolchain install nightly --profile minimal"
@@ -222,6 +241,7 @@ for group in "$@"; do
         page) ensure_commands "${PAGE_TOOLS[@]}" || exit $? ;;
         package) ensure_commands "${PACKAGE_TOOLS[@]}" || exit $? ;;
         dns) ensure_commands "${DNS_TOOLS[@]}" || exit $? ;;
-        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, models, lab, tunnels, openssl, visits, interop, browsers, page, cost, package, dns)"; exit 2 ;;
+        python) ensure_python || exit $? ;;
+        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, models, lab, tunnels, openssl, visits, interop, browsers, page, cost, package, dns, python)"; exit 2 ;;
     esac
 done

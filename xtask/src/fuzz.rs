@@ -2,8 +2,9 @@
 //!
 //! A crate's `fuzzing` module lists its checks in `CHECKS`, by the name of the target. The target
 //! is `fuzz/fuzz_targets/NAME.rs`, a `[[bin]]` of that name in `fuzz/Cargo.toml`, and inputs in
-//! `fuzz/corpus/NAME/`. The targets are a workspace of their own, whose `Cargo.lock` no other build
-//! keeps up to date: what it says of our crates is held against their `Cargo.toml`.
+//! `fuzz/corpus/NAME/`. The targets are a workspace of their own, and so is the Python package: no
+//! other build keeps their `Cargo.lock` up to date. What each says of our crates is held against
+//! their `Cargo.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,23 +17,25 @@ use crate::tree::{SourceFile, Tree};
 const MANIFEST: &str = "fuzz/Cargo.toml";
 const TARGETS: &str = "fuzz/fuzz_targets/";
 const CORPUS: &str = "fuzz/corpus";
-const LOCK: &str = "fuzz/Cargo.lock";
+const LOCKS: [&str; 2] = ["fuzz/Cargo.lock", "extras/python/Cargo.lock"];
 
 /// What is listed without a target or inputs, and targets that nothing lists.
 pub(crate) fn check(tree: &Tree) -> Result<Vec<Finding>, String> {
     let corpora = corpora(&tree.root.join(CORPUS))?;
     let mut findings = judge(tree, &corpora);
-    let lock = tree.root.join(LOCK);
-    if lock.exists() {
-        let text = fs::read_to_string(&lock);
-        let text = text.map_err(|error| format!("{}: {error}", lock.display()))?;
-        findings.extend(stale(tree, &text));
+    for path in LOCKS {
+        let lock = tree.root.join(path);
+        if lock.exists() {
+            let text = fs::read_to_string(&lock);
+            let text = text.map_err(|error| format!("{}: {error}", lock.display()))?;
+            findings.extend(stale(tree, path, &text));
+        }
     }
     Ok(findings)
 }
 
 /// Our crates of which the lock says other dependencies than their `Cargo.toml`.
-fn stale(tree: &Tree, lock: &str) -> Vec<Finding> {
+fn stale(tree: &Tree, path: &str, lock: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in lock.split("[[package]]").skip(1) {
         let quoted = |line: &str| line.split('"').nth(1).map(str::to_owned);
@@ -66,9 +69,9 @@ fn stale(tree: &Tree, lock: &str) -> Vec<Finding> {
             .collect();
         if locked != named {
             let message = format!(
-                "says other dependencies of {name} than its Cargo.toml: run cargo metadata in fuzz/"
+                "says other dependencies of {name} than its Cargo.toml: run cargo metadata beside it"
             );
-            findings.push(Finding::on(LOCK, message));
+            findings.push(Finding::on(path, message));
         }
     }
     findings
@@ -211,7 +214,7 @@ mod tests {
                  dependencies = [\n{dependencies}]\n\n[[package]]\nname = \"b\"\n"
             )
         };
-        let count = |dependencies| stale(&tree, &lock(dependencies)).len();
+        let count = |dependencies| stale(&tree, LOCKS[0], &lock(dependencies)).len();
         assert_eq!(count(" \"b\",\n \"c 1.0.0\",\n"), 0);
         assert_eq!(count(" \"b\",\n"), 1);
         assert_eq!(count(" \"b\",\n \"c\",\n \"rusqlite\",\n"), 1);

@@ -186,14 +186,14 @@ impl Report {
     }
 
     /// Takes over what was agreed on.
-    pub(crate) fn agreed(&mut self, terms: &Terms) {
+    pub fn agreed(&mut self, terms: &Terms) {
         for (row, context) in self.contexts.iter_mut().zip(terms.contexts()) {
             row.rights = context.rights.iter().copied().map(Word::from).collect();
         }
     }
 
     /// Takes over what arrived.
-    pub(crate) fn note(&mut self, seen: &Seen) {
+    pub fn note(&mut self, seen: &Seen) {
         for (name, marks) in &seen.0 {
             if let Some(row) = self.contexts.iter_mut().find(|row| row.name == *name) {
                 row.saw.extend(&marks.saw);
@@ -204,7 +204,7 @@ impl Report {
     }
 
     /// Takes over why the session ended.
-    pub(crate) fn failed(&mut self, error: &Error) {
+    pub fn failed(&mut self, error: &Error) {
         let judged = Judged::of(error, self);
         self.outcome = judged.outcome;
         self.ended_by = judged.ended_by;

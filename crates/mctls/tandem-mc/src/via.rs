@@ -169,6 +169,17 @@ pub fn granted(via: &[ViaArgument], count: u8) -> Result<Vec<Context>, McError> 
             });
         }
     }
+    with_rights(via, contexts)
+}
+
+/// These contexts, with the rights of these middleboxes; the path is required where one has any.
+///
+/// # Errors
+/// [`McError::Argument`]: a grant in a context that is not there.
+pub fn with_rights(
+    via: &[ViaArgument],
+    mut contexts: Vec<Context>,
+) -> Result<Vec<Context>, McError> {
     for argument in via {
         if let Grants::Some(grants) = &argument.grants {
             for grant in grants {
