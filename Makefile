@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build measure programs test lint models bench fuzz mutants lab splitting interop clients soak survive tunnels pq visits cost remedies deb wheel clean
+.PHONY: help demo build measure programs test lint models bench fuzz mutants lab splitting mctls interop clients soak survive tunnels pq visits cost remedies deb wheel clean
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -102,6 +102,13 @@ lab: programs
 splitting: programs
 	@$(ENSURE) lab
 	$(LAB) split --out docs/results
+	$(LAB) report docs/results
+
+## mctls: multi-context TLS beside split TLS and end-to-end TLS, and the report, into docs/results (root; an idle machine; ten minutes)
+mctls:
+	@$(ENSURE) rust build lab
+	$(CARGO) build --locked --release --package tandem-lab
+	$(LAB) mctls --out docs/results
 	$(LAB) report docs/results
 
 ## interop: every TLS client, browsers too, against every server through the proxies, into docs/results/interop.md (root; ten minutes)

@@ -78,6 +78,7 @@ const REPORT: &str = "tandem-report";
 const TESTBED: &str = "tandem-testbed";
 const SPLIT_LAB: &str = "tandem-split-lab";
 const COST_LAB: &str = "tandem-cost-lab";
+const MCTLS_LAB: &str = "tandem-mctls-lab";
 const LAB: &str = "tandem-lab";
 const SPLIT_IO: &str = "tandem-split-io";
 const SPLIT_DEMO: &str = "tandem-split-demo";
@@ -297,6 +298,14 @@ pub(crate) const LAYERS: &[Layer] = &[
             &[TESTBED, REPORT, MEASURE_IO, MEASURE],
         )
     },
+    Layer::new(
+        MCTLS_LAB,
+        "crates/lab/tandem-mctls-lab",
+        Kind::Adapter,
+        &[
+            TESTBED, REPORT, MCTLS12_IO, MCTLS12, MCTLS_IO, MCTLS, NETSIM,
+        ],
+    ),
     Layer {
         tests_may_use: &[CHANNEL],
         ..Layer::new(
@@ -304,8 +313,8 @@ pub(crate) const LAYERS: &[Layer] = &[
             "crates/lab/tandem-lab",
             Kind::Adapter,
             &[
-                COST_LAB, SPLIT_LAB, TESTBED, REPORT, IO, DAEMON, NETSIM, PACKET, STORE, TUNNEL,
-                WIRE,
+                MCTLS_LAB, COST_LAB, SPLIT_LAB, TESTBED, REPORT, IO, DAEMON, NETSIM, PACKET, STORE,
+                TUNNEL, WIRE,
             ],
         )
     },

@@ -28,6 +28,10 @@ pub(crate) struct Figures {
     pub(crate) flows: Vec<Figure>,
     /// Chapter 5 of the thesis on splitting, as far as there are rows.
     pub(crate) splitting: Vec<Figure>,
+    /// Section 5 of the paper on multi-context TLS, as far as there are rows.
+    pub(crate) mctls: Vec<Figure>,
+    /// Its figure 7, which is as wide as the page.
+    pub(crate) mctls_transfers: Option<Figure>,
     /// Where the directory holds what to draw, the longest handshake first.
     pub(crate) waterfalls: Vec<Figure>,
 }
@@ -53,6 +57,8 @@ impl Figures {
             misses: plots::misses(staged),
             flows: waterfalls(input, Scene::Staged),
             splitting: plots::splitting(&input.splitting),
+            mctls: plots::mctls(&input.mctls),
+            mctls_transfers: plots::mctls_transfers(&input.mctls),
             waterfalls: waterfalls(input, Scene::Ordinary),
         }
     }
@@ -68,6 +74,8 @@ impl Figures {
             .chain(&self.misses)
             .chain(&self.flows)
             .chain(&self.splitting)
+            .chain(&self.mctls)
+            .chain(&self.mctls_transfers)
             .chain(&self.waterfalls)
     }
 }

@@ -18,6 +18,7 @@ use super::waterfall::{self, Waterfall};
 use crate::accounts::Accounts;
 use crate::cost_row::{self, CostRow};
 use crate::error::ReportError;
+use crate::mctls_row::{self, McRow};
 use crate::row::Row;
 use crate::split_row::{self, SplitRow};
 
@@ -40,6 +41,8 @@ pub(crate) struct Input {
     pub(crate) splitting: Vec<SplitRow>,
     /// Under what circumstances that was made, where it is known.
     pub(crate) splitting_info: Option<RunInfo>,
+    /// Of the evaluation of multi-context TLS.
+    pub(crate) mctls: Vec<McRow>,
     /// What TLS costs at servers.
     pub(crate) cost: Vec<CostRow>,
     /// Of `bench.jsonl`.
@@ -108,7 +111,9 @@ pub(crate) fn read(directory: &Path) -> Result<Input, ReportError> {
     let mut input = Input::default();
     for path in files(directory)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if [BENCHES, PROFILE, cost_row::ROWS].contains(&&*name) || OTHERS.contains(&&*name) {
+        if [BENCHES, PROFILE, cost_row::ROWS, mctls_row::ROWS].contains(&&*name)
+            || OTHERS.contains(&&*name)
+        {
             let info = run_info::beside(&path);
             let below = path.strip_prefix(directory).unwrap_or(&path);
             input.others.push(Other {
@@ -122,6 +127,8 @@ pub(crate) fn read(directory: &Path) -> Result<Input, ReportError> {
             input.profile.extend(lines(&path, |_| Ok(()))?);
         } else if name == cost_row::ROWS {
             input.cost.extend(lines(&path, |_| Ok(()))?);
+        } else if name == mctls_row::ROWS {
+            input.mctls.extend(lines(&path, |_| Ok(()))?);
         } else if name == split_row::ROWS {
             input.splitting.extend(lines(&path, |_| Ok(()))?);
             let info = run_info::beside(&path);
@@ -175,7 +182,9 @@ pub(crate) fn read(directory: &Path) -> Result<Input, ReportError> {
     let has_runs = [&input.runs, &input.staged, &input.crowds]
         .into_iter()
         .any(|runs| !runs.is_empty());
-    if !has_runs && input.splitting.is_empty() && input.cost.is_empty() {
+    let has_others =
+        !(input.splitting.is_empty() && input.cost.is_empty() && input.mctls.is_empty());
+    if !has_runs && !has_others {
         return Err(no_results());
     }
     Ok(input)

@@ -30,6 +30,8 @@ mod figures;
 mod headline;
 mod input;
 mod markdown;
+mod mctls;
+pub mod mctls_row;
 mod number;
 mod page;
 mod parts;
@@ -65,6 +67,7 @@ pub use cost::markdown as cost_markdown;
 pub use crowds::markdown as crowds_markdown;
 pub use error::ReportError;
 pub use exhibit::{CERTIFICATE, COMPRESSED_CERTIFICATE, Exhibit};
+pub use mctls::markdown as mctls_markdown;
 pub use parts::Parts;
 pub use plots::draw_visits;
 pub use run_info::{LinkInfo, Program, RunInfo, now};
@@ -116,9 +119,13 @@ impl Made {
         let input = input::read(&options.dir)?;
         let cases = cases::cases(&input.runs);
         let mut bars = bars::check(&cases, &input.benches, &input.profile);
-        let of_packet_mode = bars.len();
+        let of_proxies = bars.len();
         if !input.splitting.is_empty() {
             bars.extend(splitting::check(&input.splitting));
+        }
+        let before_mctls = bars.len();
+        if !input.mctls.is_empty() {
+            bars.extend(mctls::check(&input.mctls));
         }
         let staged = situations::staged(input.staged.iter().flat_map(|run| &run.rows));
         let figures = Figures::of(&input, &cases, &staged);
@@ -134,7 +141,11 @@ impl Made {
         let tables = tables::tables(&input, &cases, &bars);
         write(&out.join("tables.md"), &tables)?;
         let page = out.join("report.html");
-        let bars_by_part = bars.split_at(of_packet_mode);
+        let bars_by_part = page::Bars {
+            proxies: &bars[..of_proxies],
+            splitting: &bars[of_proxies..before_mctls],
+            mctls: &bars[before_mctls..],
+        };
         write(
             &page,
             &page::page(&input, &cases, &staged, bars_by_part, &figures),

@@ -9,6 +9,7 @@ use super::cases::{ArmFigures, Case, Measure};
 use super::cost;
 use super::headline::Headline;
 use super::input::{Input, Run};
+use super::mctls;
 use super::number::{self, ABSENT};
 use super::peers;
 use super::plots::{self, Figure};
@@ -32,12 +33,23 @@ const STYLE: &str = crate::draw::PAGE_STYLE;
 /// Columns of the table of everything.
 const COLUMNS: usize = 14;
 
-/// The document. `bars`: those of both modes of the proxies, and those of splitting.
+/// Bars by the system that they belong to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bars<'a> {
+    /// Both modes of the proxies.
+    pub(crate) proxies: &'a [BarResult],
+    /// SSL splitting.
+    pub(crate) splitting: &'a [BarResult],
+    /// Multi-context TLS.
+    pub(crate) mctls: &'a [BarResult],
+}
+
+/// The document.
 pub(crate) fn page(
     input: &Input,
     cases: &[Case],
     staged: &[Staged],
-    bars: (&[BarResult], &[BarResult]),
+    bars: Bars<'_>,
     figures: &Figures,
 ) -> String {
     let runs: Vec<&Run> = input
@@ -59,7 +71,7 @@ pub(crate) fn page(
     page.bars(
         "Figures to reach in packet mode and tunnel mode",
         "The worst link or run counts: on slow links the plain arm retransmits, which would make the ratio look better. ",
-        bars.0,
+        bars.proxies,
     );
     if let Some(overview) = &figures.overview {
         page.heading(&overview.title);
@@ -82,7 +94,8 @@ pub(crate) fn page(
     }
     page.profile(input);
     page.peers(cases);
-    page.splitting(input, bars.1, figures);
+    page.splitting(input, bars.splitting, figures);
+    page.mctls(input, bars.mctls, figures);
     page.cost(&input.cost);
     page.waterfall(&figures.waterfalls);
     page.table(cases);
@@ -275,6 +288,45 @@ impl Page {
         );
         self.pair(&figures.splitting);
         for table in splitting::tables(rows) {
+            self.with_words(&table);
+        }
+    }
+
+    /// Section 5 of the paper.
+    fn mctls(&mut self, input: &Input, bars: &[BarResult], figures: &Figures) {
+        let rows = &input.mctls;
+        if rows.is_empty() {
+            return;
+        }
+        self.bars(
+            "Multi-context TLS: figures to reach",
+            "Thesis stands for the paper here. ",
+            bars,
+        );
+        let failed = rows.iter().filter(|row| !row.ok).count();
+        let trials = number::plural(rows.len(), "trial");
+        if failed == 0 {
+            self.raw(&format!(
+                "<p class=\"good\">All {trials} succeeded, and every byte arrived as it was sent.</p>"
+            ));
+        } else {
+            self.raw(&format!(
+                "<p class=\"alert\"><b>Of {trials}, {failed} failed.</b> They are left out of the figures.</p>"
+            ));
+        }
+        self.heading("Multi-context TLS, compared with the paper of 2015");
+        self.raw(
+            "<p>Section 5 of Naylor et al., repeated: client, middleboxes and server in a row, each in a network namespace of its own, with \
+             an emulated link between each two, and the same program for every protocol. mctls13 is this project’s protocol on TLS 1.3, \
+             mctls12 the paper’s own. Split TLS is what is compared: middleboxes that end TLS 1.3 on both sides, with a certificate for the \
+             server’s name. Middleboxes may read and write everything, the paper’s worst case, unless a table says otherwise, and pass \
+             everything on. Keys are agreed on by X25519, without ML-KEM; nothing is resumed; the Nagle algorithm is off.</p>\n<div class=\"pair\">",
+        );
+        self.pair(&figures.mctls);
+        if let Some(transfers) = &figures.mctls_transfers {
+            self.figure(transfers);
+        }
+        for table in mctls::tables(rows) {
             self.with_words(&table);
         }
     }

@@ -4,6 +4,7 @@ mod bullet;
 pub(crate) mod chart;
 mod groups;
 pub(crate) mod legend;
+mod mctls;
 mod messages;
 mod misses;
 mod mutual;
@@ -16,6 +17,7 @@ mod visits;
 mod waterfall;
 
 pub(crate) use bullet::bullet;
+pub(crate) use mctls::{mctls, mctls_transfers};
 pub(crate) use messages::messages;
 pub(crate) use misses::misses;
 pub(crate) use mutual::mutual;

@@ -130,6 +130,16 @@ pub(crate) fn tables(input: &Input, cases: &[Case], bars: &[BarResult]) -> Strin
         );
         out.push_str(&splitting::markdown(&input.splitting).replace("## ", "### "));
     }
+    let mctls = super::mctls::tables(&input.mctls);
+    if !mctls.is_empty() {
+        line(
+            &mut out,
+            &format!("\n## Multi-context TLS ({})\n", crate::mctls_row::ROWS),
+        );
+        for table in mctls {
+            out.push_str(&table.markdown().replace("## ", "### "));
+        }
+    }
     let cost = super::cost::tables(&input.cost);
     if !cost.is_empty() {
         line(

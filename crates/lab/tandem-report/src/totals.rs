@@ -7,7 +7,7 @@ use super::number;
 use crate::row::Row;
 
 /// Counts over all runs: those that compare arms, those with situations, those with many clients,
-/// and the evaluation of splitting.
+/// and the evaluations of splitting and of multi-context TLS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) trials: usize,
@@ -31,6 +31,10 @@ impl Totals {
         }
         for row in &input.splitting {
             totals.count(row.ok, row.identical, false);
+        }
+        for row in &input.mctls {
+            // A byte that differs fails the trial.
+            totals.count(row.ok, row.ok, false);
         }
         totals
     }

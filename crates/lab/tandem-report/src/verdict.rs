@@ -47,6 +47,12 @@ pub enum Unit {
     PercentOfRouted,
     /// Per cent of HTTPS by nginx, in the same run.
     PercentOfHttps,
+    /// Per cent of split TLS, in the same run.
+    PercentOfSplitTls,
+    /// Per cent of end-to-end TLS, in the same run.
+    PercentOfEndToEndTls,
+    /// Per cent that is sent in addition.
+    PercentAdded,
     /// Per cent that need not be sent.
     PercentSaved,
     /// Times the bytes that are fresh by design.
@@ -124,11 +130,15 @@ impl BarResult {
     /// A figure of this bar with its unit.
     pub(crate) fn in_words(&self, figure: f64) -> String {
         let words = match self.unit {
-            Unit::PercentOfPlain | Unit::PercentOfRouted | Unit::PercentOfHttps => {
+            Unit::PercentOfPlain
+            | Unit::PercentOfRouted
+            | Unit::PercentOfHttps
+            | Unit::PercentOfSplitTls
+            | Unit::PercentOfEndToEndTls => {
                 format!("{figure:.1}{SPACE}%")
             }
-            // What is left is less than one.
-            Unit::PercentSaved => format!("{figure:.2}{SPACE}%"),
+            // What is left or added is small.
+            Unit::PercentSaved | Unit::PercentAdded => format!("{figure:.2}{SPACE}%"),
             Unit::TimesFloor => format!("{figure:.2}{SPACE}times the floor"),
             Unit::Milliseconds if figure.abs() < 10.0 => format!("{figure:.2}{SPACE}ms"),
             Unit::Milliseconds => format!("{figure:.1}{SPACE}ms"),
@@ -159,13 +169,23 @@ impl BarResult {
 
     fn distance(&self, by: f64) -> String {
         match self.unit {
-            Unit::PercentOfPlain | Unit::PercentOfRouted | Unit::PercentOfHttps if by < 0.05 => {
+            Unit::PercentOfPlain
+            | Unit::PercentOfRouted
+            | Unit::PercentOfHttps
+            | Unit::PercentOfSplitTls
+            | Unit::PercentOfEndToEndTls
+                if by < 0.05 =>
+            {
                 format!("missed by less than 0.1{SPACE}points")
             }
-            Unit::PercentOfPlain | Unit::PercentOfRouted | Unit::PercentOfHttps => {
+            Unit::PercentOfPlain
+            | Unit::PercentOfRouted
+            | Unit::PercentOfHttps
+            | Unit::PercentOfSplitTls
+            | Unit::PercentOfEndToEndTls => {
                 format!("missed by {by:.1}{SPACE}points")
             }
-            Unit::PercentSaved => format!("missed by {by:.2}{SPACE}points"),
+            Unit::PercentSaved | Unit::PercentAdded => format!("missed by {by:.2}{SPACE}points"),
             Unit::Milliseconds if by < 0.005 => format!("missed by less than 0.01{SPACE}ms"),
             Unit::TimesFloor if by < 0.005 => {
                 format!("missed by less than 0.01{SPACE}times the floor")

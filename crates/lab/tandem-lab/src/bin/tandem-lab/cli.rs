@@ -40,6 +40,7 @@ pub(crate) enum LabCommand {
     Visits(VisitsArgs),
     Cost(CostArgs),
     Split(SplitArgs),
+    Mctls(MctlsArgs),
     Up(UpArgs),
     Shell(ShellArgs),
     Down(DownArgs),
@@ -334,6 +335,32 @@ pub(crate) struct SplitArgs {
 
     /// Directory for the results
     #[arg(long, value_name = "DIR", default_value = "out/lab/splitting")]
+    pub(crate) out: PathBuf,
+}
+
+/// Measure multi-context TLS: the evaluation of the paper of 2015, redone
+///
+/// A client, up to four middleboxes and a server in a row, with an emulated link between each two:
+/// mctls13, mctls12, split TLS, end-to-end TLS and no encryption, interleaved in one run. Time to
+/// the first byte, bytes of handshakes and records, files by link and size, pages, connections by
+/// processor time, bulk, and the lines that a program must change. Writes mctls.jsonl, mctls.md and
+/// mctls.run.json. The machine should do nothing else. Needs root and openssl.
+#[derive(Debug, Args)]
+pub(crate) struct MctlsArgs {
+    /// A minute's worth: fewer middleboxes, contexts, files and pages
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Only these of handshake, first-byte, transfer, page, overhead, connections, bulk, lines
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) parts: Vec<String>,
+
+    /// Seed of the order of trials and of the pages
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Directory for the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab/mctls")]
     pub(crate) out: PathBuf,
 }
 

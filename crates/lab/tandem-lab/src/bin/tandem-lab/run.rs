@@ -9,13 +9,14 @@ use tandem_lab::{
     ProfileOptions, RunOptions, ShellOptions, SoakOptions, SurviveOptions, Through, UpOptions,
     VisitsOptions,
 };
+use tandem_mctls_lab::MctlsOptions;
 use tandem_report::ReportOptions;
 use tandem_split_lab::{SplitClientsOptions, SplitOptions};
 use tandem_testbed::{Effort, LabError, LinkSpec, programs};
 
 use crate::cli::{
     CostArgs, CostPart, DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs,
-    LosingProxyArgs, ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, SplitArgs,
+    LosingProxyArgs, MctlsArgs, ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, SplitArgs,
     SplitClientsArgs, SurviveArgs, UpArgs, VisitsArgs,
 };
 use crate::exit::Failure;
@@ -39,6 +40,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Visits(arguments) => visits(arguments).map(done),
         LabCommand::Cost(arguments) => cost(arguments).map(done),
         LabCommand::Split(arguments) => split(arguments).map(done),
+        LabCommand::Mctls(arguments) => mctls(arguments).map(done),
         LabCommand::Up(arguments) => up(arguments).map(done),
         LabCommand::Shell(arguments) => shell(arguments),
         LabCommand::Down(arguments) => down(&arguments).map(done),
@@ -197,6 +199,22 @@ fn split(arguments: SplitArgs) -> Result<(), Failure> {
         out,
         exe: programs::tandem()?,
         logs,
+        seed,
+    })?;
+    Ok(())
+}
+
+fn mctls(arguments: MctlsArgs) -> Result<(), Failure> {
+    let MctlsArgs {
+        quick,
+        parts,
+        seed,
+        out,
+    } = arguments;
+    tandem_mctls_lab::mctls(&MctlsOptions {
+        effort: if quick { Effort::Quick } else { Effort::Full },
+        out,
+        parts,
         seed,
     })?;
     Ok(())
