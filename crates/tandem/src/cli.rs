@@ -3,7 +3,7 @@
 //! Is not: their meaning. A value is checked here only where its form alone decides (a number, a
 //! choice); what needs the settings file or the machine is checked by the crate that uses it.
 //!
-//! Invariant: `--help` of every command is pinned by a snapshot (`tests/help.rs`).
+//! Invariant: `--help` of every command is pinned by a snapshot (`tests/cli/help.rs`).
 
 mod daemon;
 mod doctor;

@@ -2,7 +2,7 @@
 //! of three.
 //!
 //! Prints a line for people and a JSON line for scripts per figure. Wall time is reported and gates
-//! nothing; the bytes that it works on are those of the scenarios (`tests/support/tls.rs`).
+//! nothing; the bytes that it works on are those of the scenarios (`tests/simulated/support/tls.rs`).
 //!
 //! - `engine`: the flight read along, written as a delta and framed; the frame followed and
 //!   checked. Chains expected by name.
@@ -25,7 +25,7 @@
     reason = "a bench measures time and memory and prints; it uses a part of what the scenarios share"
 )]
 
-#[path = "../tests/support/tls.rs"]
+#[path = "../tests/simulated/support/tls.rs"]
 mod tls;
 
 /// What `tls.rs` takes from its parent.

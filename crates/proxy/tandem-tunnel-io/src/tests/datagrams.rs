@@ -1,6 +1,6 @@
 //! UDP from a program that speaks SOCKS5 through both sides to a server, over UDP and over TCP. The
 //! bytes of SOCKS are written here; that a client side grants what is asked for is tried with the
-//! programs (`tandem/tests/tunnel_udp.rs`).
+//! programs (`tandem/tests/tunnel/udp.rs`).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;

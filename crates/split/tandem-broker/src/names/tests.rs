@@ -1,5 +1,5 @@
 //! A name server of the broker's that looks at itself, and the gate. Is not: volunteers
-//! (`split_broker.rs` of the program).
+//! (`tests/split/broker.rs` of the program).
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;

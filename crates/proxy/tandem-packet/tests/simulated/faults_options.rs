@@ -1,0 +1,194 @@
+//! Packet mode and what happens to TCP's options: timestamps that an end leaves off, middleboxes
+//! that strip, blank or drop. One fault a test.
+
+use std::time::Duration;
+
+use crate::support::{
+    Boxed, CLIENT_SIDE, Closes, SERVER_SIDE, Scenario, clean, complete, proxy, repeats, tls_bytes,
+};
+use tandem_netsim::element::{Port, Tamper};
+use tandem_netsim::firewall::{Firewall, Reach, Rule};
+use tandem_netsim::pep::SplittingPep;
+use tandem_packet::WireFormat;
+use tandem_wire::{Edit, TcpFlags, TcpPacket};
+
+#[test]
+fn without_timestamps_nothing_is_touched() {
+    for who in ["client", "server"] {
+        let mut scenario = Scenario::warm(WireFormat::Safe);
+        match who {
+            "client" => scenario.client.timestamps = None,
+            _ => scenario.server.timestamps = None,
+        }
+        let conversation = scenario.conversation.clone();
+        let mut world = scenario.world();
+        complete(&mut world, &conversation).expect("it completes");
+        let crossed = tls_bytes(&world);
+        let said = (
+            conversation.from_client.len(),
+            conversation.from_server.len(),
+        );
+        assert_eq!(crossed, (said.0 as u64, said.1 as u64), "{who}");
+        assert_eq!(repeats(&world), 0, "{who}");
+        let counted = proxy(&world, CLIENT_SIDE).count("flows_given_up_no_timestamps")
+            + proxy(&world, SERVER_SIDE).count("flows_given_up_no_timestamps");
+        assert_eq!(counted, 1, "{who}");
+        clean(&world);
+    }
+}
+
+#[test]
+fn what_changes_options_or_numbers_on_the_way_is_found_out_and_nothing_is_rewritten() {
+    let rules = [
+        Rule::RemoveUnknownOptions(Reach::Syn),
+        Rule::RemoveUnknownOptions(Reach::EverySegment),
+        Rule::BlankUnknownOptions(Reach::Syn),
+        Rule::RemoveTimestampsFromSyn,
+        Rule::RewriteIsn {
+            client: 0x1234_5678,
+            server: 0xf000_0001,
+        },
+    ];
+    for rule in rules {
+        let mut scenario = Scenario::warm(WireFormat::Safe);
+        scenario.after_link = Some(Boxed(Box::new(Firewall::new([rule]))));
+        scenario.closes = Closes::AtTheEnd;
+        let conversation = scenario.conversation.clone();
+        let mut world = scenario.world();
+        complete(&mut world, &conversation).expect("it completes");
+        let crossed = tls_bytes(&world).1;
+        assert_eq!(crossed, conversation.from_server.len() as u64, "{rule:?}");
+        assert_eq!(repeats(&world), 0, "{rule:?}");
+        assert_eq!(proxy(&world, SERVER_SIDE).count("flights_written"), 0);
+        world.run_for(Duration::from_secs(10)).expect("it ends");
+        clean(&world);
+    }
+}
+
+#[test]
+fn a_presence_that_is_stripped_on_later_segments_costs_the_hint_alone() {
+    let mut scenario = Scenario::warm(WireFormat::Safe);
+    // Lets the SYN's option through, not the hint's.
+    let strips = Tamper::new(|port, packet, _| {
+        let parsed = TcpPacket::parse(&packet).expect("a segment");
+        let has_option = parsed.options_bytes().first() == Some(&253);
+        if !has_option || parsed.flags().contains(TcpFlags::SYN) {
+            return vec![(port.opposite(), packet)];
+        }
+        let length = usize::from(parsed.options_bytes()[1]);
+        let edit = Edit {
+            options: Some(&parsed.options_bytes()[length..]),
+            ..Edit::default()
+        };
+        vec![(port.opposite(), parsed.rebuilt(&edit).expect("shorter"))]
+    });
+    scenario.after_link = Some(Boxed(Box::new(strips)));
+    let conversation = scenario.conversation.clone();
+    let mut world = scenario.world();
+    complete(&mut world, &conversation).expect("it completes");
+    assert_eq!(tls_bytes(&world).1, conversation.from_server.len() as u64);
+    assert_eq!(repeats(&world), 0);
+}
+
+#[test]
+fn a_syn_that_is_dropped_for_its_option_is_repeated_without_it() {
+    let mut scenario = Scenario::warm(WireFormat::Safe);
+    let rule = Rule::DropSynWithUnknownOption;
+    scenario.after_link = Some(Boxed(Box::new(Firewall::new([rule]))));
+    let conversation = scenario.conversation.clone();
+    let mut world = scenario.world();
+    complete(&mut world, &conversation).expect("it completes");
+    assert_eq!(repeats(&world), 1);
+    assert_eq!(
+        proxy(&world, CLIENT_SIDE).count("flows_given_up_no_answer"),
+        1
+    );
+    clean(&world);
+}
+
+#[test]
+fn a_syn_ack_that_is_dropped_for_its_option_is_repeated_without_it() {
+    let mut scenario = Scenario::warm(WireFormat::Safe);
+    let drops = Tamper::dropping(|port, packet| {
+        let packet = TcpPacket::parse(packet).expect("a segment");
+        let has_option = packet.options_bytes().first() == Some(&253);
+        port == Port::Right && has_option && packet.flags().contains(TcpFlags::SYN)
+    });
+    scenario.after_link = Some(Boxed(Box::new(drops)));
+    let conversation = scenario.conversation.clone();
+    let mut world = scenario.world();
+    complete(&mut world, &conversation).expect("it completes");
+    assert!(world.client().counters().syn_retransmitted <= 1);
+    assert!(repeats(&world) <= 3);
+    assert_eq!(
+        proxy(&world, CLIENT_SIDE).count("flows_given_up_no_answer"),
+        1
+    );
+}
+
+#[test]
+fn a_hello_that_is_dropped_for_its_option_is_repeated_without_it() {
+    let mut scenario = Scenario::warm(WireFormat::Safe);
+    let drops = Tamper::dropping(|_, packet| {
+        let packet = TcpPacket::parse(packet).expect("a segment");
+        let has_option = packet.options_bytes().first() == Some(&253);
+        has_option && !packet.flags().contains(TcpFlags::SYN)
+    });
+    scenario.after_link = Some(Boxed(Box::new(drops)));
+    let conversation = scenario.conversation.clone();
+    let mut world = scenario.world();
+    complete(&mut world, &conversation).expect("it completes");
+    assert_eq!(repeats(&world), 2);
+    assert_eq!(tls_bytes(&world).1, conversation.from_server.len() as u64);
+}
+
+/// Takes the timestamps off everything but SYNs that goes this way.
+fn strips_timestamps(towards: Port) -> Boxed {
+    Boxed(Box::new(Tamper::new(move |port, packet, _| {
+        let parsed = TcpPacket::parse(&packet).expect("a segment");
+        if port.opposite() != towards || parsed.flags().contains(TcpFlags::SYN) {
+            return vec![(port.opposite(), packet)];
+        }
+        let mut options = parsed.options_bytes().to_vec();
+        // NOP, NOP, timestamps: at the end of what these hosts and proxies send.
+        let at = options.len() - 12;
+        assert_eq!(options[at..at + 4], [1, 1, 8, 10]);
+        options.truncate(at);
+        let edit = Edit {
+            options: Some(&options),
+            ..Edit::default()
+        };
+        vec![(port.opposite(), parsed.rebuilt(&edit).expect("shorter"))]
+    })))
+}
+
+#[test]
+fn timestamps_that_are_agreed_and_then_taken_off_break_nothing() {
+    for towards in [Port::Right, Port::Left] {
+        let mut scenario = Scenario::warm(WireFormat::Safe);
+        scenario.after_link = Some(strips_timestamps(towards));
+        let conversation = scenario.conversation.clone();
+        let mut world = scenario.world();
+        complete(&mut world, &conversation).expect("it completes");
+        assert_eq!(repeats(&world), 0);
+        // Without them on the hint nothing is rewritten; without them on the frame it is known by
+        // what it is.
+        let written = usize::from(towards == Port::Left);
+        assert_eq!(proxy(&world, SERVER_SIDE).count("flights_written"), written);
+    }
+}
+
+#[test]
+fn a_carriers_own_proxy_between_the_two_is_found_out() {
+    let mut scenario = Scenario::warm(WireFormat::Safe);
+    scenario.after_link = Some(Boxed(Box::new(SplittingPep::new())));
+    let conversation = scenario.conversation.clone();
+    let mut world = scenario.world();
+    complete(&mut world, &conversation).expect("it completes");
+    assert_eq!(proxy(&world, SERVER_SIDE).count("flights_written"), 0);
+    assert_eq!(
+        proxy(&world, CLIENT_SIDE).count("flows_given_up_no_answer"),
+        1
+    );
+    clean(&world);
+}

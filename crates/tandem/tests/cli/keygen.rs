@@ -1,0 +1,53 @@
+//! `tandem keygen`: the key's form, the file's mode, and that no key is ever overwritten.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::common;
+use common::{run, tandem};
+
+#[test]
+fn a_key_is_64_hexadecimal_digits_and_never_the_same_twice() {
+    let first = run(&mut tandem(&["keygen"])).succeeded().to_owned();
+    let second = run(&mut tandem(&["keygen"])).succeeded().to_owned();
+    assert_ne!(first, second);
+    for key in [first, second] {
+        let digits = key.strip_suffix('\n').unwrap();
+        assert_eq!(digits.len(), 64);
+        assert!(
+            digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+            "{digits}"
+        );
+    }
+}
+
+#[test]
+fn a_key_file_is_its_owners_alone_and_is_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    let path_text = path.to_str().unwrap();
+
+    assert_eq!(run(&mut tandem(&["keygen", path_text])).succeeded(), "");
+    let key = fs::read_to_string(&path).unwrap();
+    assert_eq!(key.len(), 65);
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+
+    let again = run(&mut tandem(&["keygen", path_text]));
+    assert!(
+        again.failed_with(2).contains("not overwritten"),
+        "{again:?}"
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), key);
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_a_matter_of_usage() {
+    let ran = run(&mut tandem(&["keygen", "/nowhere/at/all/key"]));
+    assert!(
+        ran.failed_with(2).starts_with("/nowhere/at/all/key: "),
+        "{ran:?}"
+    );
+}
