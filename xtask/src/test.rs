@@ -5,13 +5,17 @@
 //! this starts them side by side, each in its package's folder as cargo does, and the documentation
 //! tests beside them. A program's output is shown whole when it has ended, as it wrote it.
 //!
+//! Each program is linked with all that it uses, so a crate's tests are modules of a few programs
+//! (`tests/NAME/main.rs`). Here each of these modules is a process of its own all the same: they
+//! run side by side, and none sees what another does to its process.
+//!
 //! Invariants: every program runs, whatever becomes of the others; programs that were started are
 //! named at once, so that one that hangs is known.
 //!
 //! Is not: a choice of tests, nor a harness: options go to cargo, and each program runs its own
 //! tests in threads as always (`RUST_TEST_THREADS`).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
 use std::io::{BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -134,16 +138,37 @@ fn built(root: &Path, options: &[String]) -> Result<Vec<Program>, String> {
                 _ => "--lib".to_owned(),
             };
             let package = folder.file_name().unwrap_or_default();
+            let name = format!("-p {package} {chosen}");
             let size = fs::metadata(&executable).map_or(0, |file| file.len());
-            let mut command = Command::new(executable);
-            command
-                .current_dir(folder)
-                .env("CARGO_MANIFEST_DIR", folder);
-            programs.push(Program {
-                name: format!("-p {package} {chosen}"),
-                command,
-                size,
-            });
+            let start = || {
+                let mut command = Command::new(&executable);
+                command
+                    .current_dir(folder)
+                    .env("CARGO_MANIFEST_DIR", folder);
+                command
+            };
+            let modules = match target.kind.first() {
+                Some(TargetKind::Test) => by_module(&names_of_tests(start())?),
+                _ => BTreeMap::new(),
+            };
+            if modules.len() < 2 {
+                let command = start();
+                programs.push(Program {
+                    name,
+                    command,
+                    size,
+                });
+                continue;
+            }
+            for (module, tests) in modules {
+                let mut command = start();
+                command.arg("--exact").args(tests);
+                programs.push(Program {
+                    name: format!("{name} {module}"),
+                    command,
+                    size,
+                });
+            }
         }
     }
     match build.wait() {
@@ -151,6 +176,32 @@ fn built(root: &Path, options: &[String]) -> Result<Vec<Program>, String> {
         Ok(_) => Err("the tests could not be built".to_owned()),
         Err(error) => Err(format!("cargo: {error}")),
     }
+}
+
+/// The names of the tests in a program, ignored ones too.
+fn names_of_tests(mut program: Command) -> Result<Vec<String>, String> {
+    let output = program
+        .args(["--list", "--format", "terse"])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{program:?}: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let names = text.lines().filter_map(|line| line.strip_suffix(": test"));
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// The tests of each module at a program's root, by the module's name as `cargo test` takes it;
+/// those in no module are together.
+fn by_module(tests: &[String]) -> BTreeMap<String, Vec<String>> {
+    let mut modules: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for test in tests {
+        let module = test
+            .split_once("::")
+            .map(|(module, _)| format!("{module}::"));
+        let tests = modules.entry(module.unwrap_or_default()).or_default();
+        tests.push(test.clone());
+    }
+    modules
 }
 
 /// Runs the programs, so many at a time, in their order; the names of those that failed. What is to
@@ -278,6 +329,25 @@ mod tests {
         assert!(!choose("--locked --workspace --features tandem/kademlia"));
         assert!(choose("-p tandem --test help"));
         assert!(choose("--workspace --bin=tandem"));
+    }
+
+    #[test]
+    fn each_module_of_a_test_program_runs_by_itself() {
+        let listed = "echo 'faults::inner::one: test'; echo 'paths::one: test'; echo 'two: test'; \
+            echo 'faults::two: test'; echo 'faults::slow: benchmark'";
+        let names = names_of_tests(shell("lists", listed).command).expect("sh is there");
+        assert_eq!(
+            by_module(&names).into_iter().collect::<Vec<_>>(),
+            [
+                ("", vec!["two"]),
+                ("faults::", vec!["faults::inner::one", "faults::two"]),
+                ("paths::", vec!["paths::one"]),
+            ]
+            .map(|(module, tests)| (
+                module.to_owned(),
+                tests.into_iter().map(str::to_owned).collect()
+            ))
+        );
     }
 
     #[test]
