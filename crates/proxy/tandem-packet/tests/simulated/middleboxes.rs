@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::support::visits::{CLIENT_SIDE, Fate, NEAR, Visits, lost};
 use crate::support::{Boxed, ProxyElement};
 use tandem_netsim::element::Wire;
+use tandem_netsim::host::HostConfig;
 use tandem_netsim::middlebox::{
     ClockFirewall, EarlyAcker, Normaliser, OverlapDropper, ReorderHolder, Resegmenter,
 };
@@ -157,4 +158,94 @@ fn a_device_that_acknowledges_by_itself_breaks_no_connection() {
         assert_eq!(lost(&visits.one_by_one(COUNT)), 0);
         assert!(visits.counted("flights_rebuilt_bytes")[0] > 0);
     }
+}
+
+/// Each of these devices, by its name.
+fn devices() -> Vec<(&'static str, Boxed)> {
+    vec![
+        ("clock", Boxed(Box::new(ClockFirewall::new(9)))),
+        ("normaliser", normaliser(true)),
+        ("resegmenter", Boxed(Box::new(resegmenter(100)))),
+        ("holder", Boxed(Box::new(ReorderHolder::new(SECOND)))),
+        ("dropper", Boxed(Box::new(OverlapDropper::new()))),
+        ("acker", Boxed(Box::new(EarlyAcker::new(SECOND)))),
+    ]
+}
+
+fn without_timestamps(end: &mut HostConfig) {
+    end.timestamps = None;
+}
+
+#[test]
+fn an_end_without_timestamps_is_left_alone_behind_every_device() {
+    /// Connections of each kind, one by one and at once.
+    const EACH: usize = 3;
+    type Change = fn(usize, &mut HostConfig, &mut HostConfig);
+    let ends: [(&str, Change); 2] = [
+        ("client", |_, client, _| without_timestamps(client)),
+        ("server", |_, _, server| without_timestamps(server)),
+    ];
+    for (end, change) in ends {
+        for near in [true, false] {
+            for (device, element) in devices() {
+                let nothing = Boxed(Box::new(Wire::default()));
+                let devices = if near {
+                    (element, nothing)
+                } else {
+                    (nothing, element)
+                };
+                let mut visits = Visits::among(2 * EACH, devices, change);
+                let about = format!("{end}, {device}, near {near}");
+                assert_eq!(lost(&visits.one_by_one(EACH)), 0, "{about}");
+                assert_eq!(lost(&visits.at_once(EACH)), 0, "{about}");
+                let given_up = visits.counted("flows_given_up_no_timestamps");
+                assert_eq!(given_up.iter().sum::<usize>(), 2 * EACH, "{about}");
+                for event in ["flights_written", "hints_sent"] {
+                    assert_eq!(visits.counted(event), [0, 0], "{event}: {about}");
+                }
+                // Nothing was learned of the device, for better or worse.
+                assert_eq!(visits.stopped_paths(), [0, 0], "{about}");
+            }
+        }
+    }
+}
+
+#[test]
+fn clients_without_timestamps_neither_stop_a_path_nor_resume_it_for_the_others() {
+    // Every other client has none.
+    let mixed = |device| {
+        let devices = (device, Boxed(Box::new(Wire::default())));
+        Visits::among(4 * COUNT, devices, |number, client, _| {
+            if number % 2 == 0 {
+                without_timestamps(client);
+            }
+        })
+    };
+    let mut visits = mixed(normaliser(true));
+    // The first is let alone, the second loses, and from then on nothing is rewritten.
+    assert_eq!(visits.one_by_one(1), [Fate::Whole]);
+    assert_eq!(visits.stopped_paths(), [0, 0]);
+    assert_eq!(lost(&visits.one_by_one(2 * COUNT - 1)), 1);
+    assert_eq!(visits.counted("paths_stopped_bytes_taken"), [0, 1]);
+    assert_eq!(visits.counted("flights_written"), [0, 1]);
+    assert_eq!(
+        visits
+            .counted("flows_given_up_no_timestamps")
+            .iter()
+            .sum::<usize>(),
+        COUNT
+    );
+    // When one flow may be tried again, it is not one of them.
+    visits.wait(Duration::from_secs(700));
+    assert_eq!(visits.one_by_one(1), [Fate::Whole]);
+    assert_eq!(visits.counted("paths_resumed"), [0, 0]);
+    assert_eq!(visits.counted("flights_written"), [0, 1]);
+    assert_eq!(lost(&visits.one_by_one(1)), 1, "this one is tried");
+    assert_eq!(visits.counted("flights_written"), [0, 2]);
+    assert_eq!(lost(&visits.at_once(2 * COUNT - 2)), 0);
+
+    let mut visits = mixed(Boxed(Box::new(ClockFirewall::new(9))));
+    assert_eq!(lost(&visits.one_by_one(2 * COUNT)), 0);
+    assert_eq!(visits.counted("paths_stopped_timestamps_replaced"), [1, 0]);
+    assert_eq!(lost(&visits.at_once(2 * COUNT)), 0);
 }

@@ -52,7 +52,29 @@ impl Visits {
         chain: &[Vec<u8>],
         conversation: Conversation,
         count: usize,
+        devices: (impl Element, impl Element),
+    ) -> Self {
+        Self::between(chain, conversation, count, devices, |_, _, _| {})
+    }
+
+    /// The same for connections whose ends are as `change` makes them: by the connection's number,
+    /// client and server.
+    pub fn among(
+        count: usize,
+        devices: (impl Element, impl Element),
+        change: impl Fn(usize, &mut HostConfig, &mut HostConfig),
+    ) -> Self {
+        let chain = tls::chain(&[926, 900, 910]);
+        let conversation = Conversation::with_chain(&chain);
+        Self::between(&chain, conversation, count, devices, change)
+    }
+
+    fn between(
+        chain: &[Vec<u8>],
+        conversation: Conversation,
+        count: usize,
         (near, far): (impl Element, impl Element),
+        change: impl Fn(usize, &mut HostConfig, &mut HostConfig),
     ) -> Self {
         let side = |role, store| ProxyElement::new(config(role, WireFormat::Safe), store);
         let mut world = World::new(1)
@@ -63,15 +85,16 @@ impl Visits {
             .with_element(side(Role::ServerSide, MemoryStore::default()));
         for number in 0..count as u16 {
             let (said, answered) = conversation.scripts();
-            let client = HostConfig {
+            let mut client = HostConfig {
                 initial_seq: tandem_wire::Seq(u32::from(number) * 90_001),
                 ..HostConfig::new(SocketAddr::from(([10, 0, 0, 1], 40_000 + number)))
             };
-            let server = HostConfig {
+            let mut server = HostConfig {
                 initial_seq: tandem_wire::Seq(77_000 + u32::from(number) * 70_001),
                 timestamps: Some(5_000_000),
                 ..HostConfig::new(SocketAddr::from(([10, 0, 9, 1 + number as u8], 443)))
             };
+            change(usize::from(number), &mut client, &mut server);
             world = world
                 .with_client(Host::client(client, server.local).with_script(said))
                 .with_server(Host::server(server).with_script(answered));
