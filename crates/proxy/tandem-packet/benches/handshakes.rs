@@ -2,7 +2,8 @@
 //! of three.
 //!
 //! Prints a line for people and a JSON line for scripts per figure. Wall time is reported and gates
-//! nothing; the bytes that it works on are those of the scenarios (`tests/simulated/support/tls.rs`).
+//! nothing; the bytes that it works on are those of the scenarios
+//! (`tests/simulated/support/tls.rs`).
 //!
 //! - `engine`: the flight read along, written as a delta and framed; the frame followed and
 //!   checked. Chains expected by name.

@@ -1,7 +1,8 @@
 //! Every `--help`, byte for byte as in `tests/snapshots`: what users read changes on purpose or not
 //! at all.
 //!
-//! After a change on purpose: `REGEN=1 cargo test -p tandem --test cli help::`, and read the difference.
+//! After a change on purpose: `REGEN=1 cargo test -p tandem --test cli help::`, and read the
+//! difference.
 
 use crate::support::common;
 

@@ -1,5 +1,5 @@
-//! Packet mode and the store with real programs and the real kernel, in network namespaces: each row
-//! of the table of faults that concerns them is a test here.
+//! Packet mode and the store with real programs and the real kernel, in network namespaces: each
+//! row of the table of faults that concerns them is a test here.
 //!
 //! Is not: tunnel mode (`../tunnel`), nor packet mode on a simulated link (`tandem-packet`).
 
