@@ -68,7 +68,7 @@ impl Key {
                 *byte ^= key;
             }
             let mut state = START;
-            compress(&mut state, &[*block]);
+            compress(&mut state, std::slice::from_ref(&*block));
             state
         };
         (key.len() <= MAX_KEY_LEN).then(|| Self {

@@ -145,7 +145,7 @@ impl Endpoint {
                 self.sealer = sealer;
             }
             self.collect();
-            let state = processed?;
+            let state = processed.inspect_err(|_| self.sealer = None)?;
             let mut plain = vec![0; state.plaintext_bytes_to_read()];
             // Exactly that much is there.
             if self.tls.reader().read_exact(&mut plain).is_ok() {
@@ -215,6 +215,7 @@ impl Endpoint {
     pub fn close(&mut self) {
         self.tls.send_close_notify();
         self.collect();
+        self.sealer = None;
     }
 
     /// The next record for the client.
