@@ -67,10 +67,19 @@ fn a_client_that_reads_nothing_or_pauses_costs_two_megabytes_ahead_and_misses_no
 
 #[test]
 fn a_client_that_stands_still_keeps_no_body_in_memory_and_gets_the_rest_from_the_server() {
+    gets_the_rest("file");
+}
+
+#[test]
+fn it_gets_the_rest_from_a_server_without_ranges_too() {
+    gets_the_rest("rangeless");
+}
+
+fn gets_the_rest(kind: &str) {
     let len = 3_000_000;
     // Four bodies of this length.
     let site = Site::keeping(13 << 20);
-    let path = |number: u64| format!("/file/{len}/{number}");
+    let path = |number: u64| format!("/{kind}/{len}/{number}");
     // Each way has another port, and what is kept is for one host.
     let host = ["--header", "Host: split.test"];
     let fetched = |number| {

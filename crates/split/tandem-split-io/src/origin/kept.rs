@@ -20,7 +20,8 @@
 //! slow keeps nothing in memory: the body that it is sent may go at any time, and of those on their
 //! way the slowest makes room for the others.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -53,6 +54,8 @@ const MAX_VARIANTS: usize = 8;
 /// Beside those that are kept, bodies that are on their way for the first time have at most as much
 /// as so many whole ones, all together.
 const ON_THEIR_WAY: u64 = 2;
+/// Questions whose answer somebody waited for in vain: when there are more, all are forgotten.
+const MAX_IN_VAIN: usize = 4096;
 /// What a body takes beside its bytes, its headers and what selects it, about: its names.
 const OVERHEAD: u64 = 2048;
 
@@ -111,6 +114,14 @@ impl Question {
             target: request.target.clone(),
             headers,
         })
+    }
+
+    fn common(&self) -> Common {
+        let values = ALWAYS_SELECTING.iter().map(|name| {
+            let values: Vec<&[u8]> = self.values(name).collect();
+            values.join(&b","[..])
+        });
+        (self.target.clone(), values.collect())
     }
 
     fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> {
@@ -215,6 +226,8 @@ impl Drop for First {
 /// Whether somebody asks for the same already.
 #[derive(Debug)]
 pub(super) enum Asking {
+    /// It does not matter: nothing is kept, so that nobody waits.
+    Alone,
     /// Nobody does.
     First(First),
     /// Somebody does: to wait for.
@@ -311,6 +324,8 @@ pub(super) struct Recording {
     id: u64,
     /// How many there are.
     pieces: usize,
+    /// Others may wait, until it is kept or given up.
+    first: Option<First>,
 }
 
 /// What there is of it.
@@ -350,6 +365,12 @@ impl Drop for Share {
 }
 
 impl Recording {
+    /// The same, for which others may wait.
+    pub(super) fn awaited(mut self, first: Option<First>) -> Self {
+        self.first = first;
+        self
+    }
+
     /// The names of this piece, which comes next, if the same bytes came there before.
     pub(super) fn names_of(&self, piece: &[u8]) -> Option<Arc<List>> {
         let before = self.before.upgrade()?;
@@ -405,6 +426,9 @@ struct State {
     by_target: HashMap<String, Vec<Entry>>,
     /// What somebody has asked for first, and is not done with.
     asked_first: HashMap<Common, watch::Receiver<()>>,
+    /// What was awaited in vain, and has not been kept since.
+    in_vain: HashSet<u64>,
+    hasher: RandomState,
     /// Bodies on their way, by the order in which they began.
     unfinished: BTreeMap<u64, Unfinished>,
 }
@@ -427,6 +451,8 @@ impl Kept {
                 clock: 0,
                 by_target: HashMap::new(),
                 asked_first: HashMap::new(),
+                in_vain: HashSet::new(),
+                hasher: RandomState::new(),
                 unfinished: BTreeMap::new(),
             })),
             held: Arc::default(),
@@ -465,12 +491,11 @@ impl Kept {
 
     /// Has others wait for the answer, or says for whose this one may wait.
     pub(super) fn asking(&self, question: &Question) -> Asking {
-        let values = ALWAYS_SELECTING.iter().map(|name| {
-            let values: Vec<&[u8]> = question.values(name).collect();
-            values.join(&b","[..])
-        });
-        let common = (question.target.clone(), values.collect());
+        let common = question.common();
         let mut state = self.lock();
+        if state.most == 0 || state.in_vain.contains(&state.hasher.hash_one(&common)) {
+            return Asking::Alone;
+        }
         if let Some(answered) = state.asked_first.get(&common) {
             return Asking::Later(Later(answered.clone()));
         }
@@ -481,6 +506,16 @@ impl Kept {
             common,
             _waited_for: waited_for,
         })
+    }
+
+    /// Somebody waited for the answer, and nothing is kept: until something is, nobody else waits.
+    pub(super) fn note_awaited_in_vain(&self, question: &Question) {
+        let mut state = self.lock();
+        if state.in_vain.len() >= MAX_IN_VAIN {
+            state.in_vain.clear();
+        }
+        let hash = state.hasher.hash_one(question.common());
+        state.in_vain.insert(hash);
     }
 
     /// The server does not stand by it any more.
@@ -524,6 +559,7 @@ impl Kept {
             state: Arc::clone(&self.state),
             id,
             pieces: 0,
+            first: None,
         })
     }
 
@@ -535,6 +571,8 @@ impl Kept {
             return;
         };
         let question = &recording.question;
+        let hash = state.hasher.hash_one(question.common());
+        state.in_vain.remove(&hash);
         let is_meant = |entry: &Entry| entry.body.answers(question);
         let was_wanted_again = state.remove(&question.target, is_meant);
         state.clock += 1;

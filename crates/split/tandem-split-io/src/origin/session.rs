@@ -22,7 +22,6 @@ use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Bytes;
 use tandem_split::clear::ClearWriter;
-use tandem_split::credit::CONTENT;
 use tandem_split::cut::{Cut, Cutter, Extent, PIECE_LEN};
 use tandem_split::message::{Encodings, Greeting};
 use tandem_split::object::CHUNK_LEN;
@@ -284,25 +283,32 @@ impl Session {
         };
         if !response::is_public(&answer.headers) {
             self.shared.numbers.not_public.add(1);
+            // Nobody waits for this, nor for the client to take the refusal.
+            drop(answer.first.take());
             return self.refuse(Refusal::PRIVATE, &method).await;
         }
         let (status, len) = (answer.status, answer.len);
         let framing = match response::framing(&method, knows_chunks, status, len) {
             Ok(framing) => framing,
-            Err(refusal) => return self.refuse(refusal, &method).await,
+            Err(refusal) => {
+                drop(answer.first.take());
+                return self.refuse(refusal, &method).await;
+            }
         };
         // A response that comes before its request is whole is the last.
         let keeps = keeps && !self.inward.is_uploading();
         let extent = content_range::extent(status, &answer.headers, len);
         let recording = self.shared.kept.record(&mut answer, Instant::now());
-        // Nobody waits for what is not kept, or has to wait for this client.
-        let is_soon = recording.is_some() && len.is_some_and(|len| len <= CONTENT);
-        let _first = answer.first.take().filter(|_| is_soon);
         let host = self.site.host();
         let secured = locations::secure(&mut answer.headers, Own { host, port });
         self.shared.count_secured(secured);
         let head = response::head(status, &answer.headers, framing, keeps);
         self.literal(&head)?;
+        // Nobody waits for what is not kept, or has to wait for this client.
+        let len = len.and_then(|len| usize::try_from(len).ok());
+        let is_soon = len.map_or(Ok(false), |len| self.credit.covers(len))?;
+        let first = answer.first.take().filter(|_| is_soon);
+        let recording = recording.map(|recording| recording.awaited(first));
         let passed = match answer.content {
             Content::Kept(held) => self.pass_on_kept(held).await,
             Content::Coming(body) => self.pass_on(body, framing, extent, recording).await,
@@ -430,6 +436,7 @@ impl Session {
                 // The server behind is slow: nobody waits for the rest of a piece. Such a body is
                 // not kept, since another time it may come in one piece.
                 None => {
+                    drop(recording.take());
                     let cut = cutter.cut_early(waiting.len()).ok_or(Failed::Silence)?;
                     let rest = waiting.split_off(cut.len);
                     let piece = std::mem::replace(&mut waiting, rest);

@@ -101,6 +101,11 @@ fn answer(request: &Request, seen: &Mutex<Vec<String>>) -> Response<Content> {
     match parts[0] {
         "bytes" => Response::new(content(body(number(1) as usize, number(2)))),
         "file" => file(number(1) as usize, number(2), request.headers()),
+        "rangeless" => {
+            let mut headers = request.headers().clone();
+            headers.remove("range");
+            file(number(1) as usize, number(2), &headers)
+        }
         "partial" => partial(number(1) as usize, number(2), request.uri().query()),
         "chunked" => Response::new(Content {
             is_chunked: true,

@@ -473,3 +473,54 @@ async fn who_asks_for_what_another_asks_for_already_may_wait_for_that_answer() {
     assert!(kept.lock().asked_first.is_empty());
     assert!(matches!(kept.asking(&same), Asking::First(_)));
 }
+
+#[tokio::test]
+async fn all_who_wait_find_the_body_once_it_is_kept_and_go_on_when_it_is_given_up() {
+    let kept = kept(1 << 20);
+    for is_kept in [true, false] {
+        let asked = asks(&format!("/{is_kept}"), &[]);
+        let Asking::First(first) = kept.asking(&asked) else {
+            panic!("nobody has asked");
+        };
+        let recording = recorded(&kept, &asked, &HeaderMap::new(), Some(3));
+        let recording = recording.expect("short").awaited(Some(first));
+        let waiting: Vec<Later> = (0..3)
+            .map(|_| match kept.asking(&asked) {
+                Asking::Later(later) => later,
+                Asking::Alone | Asking::First(_) => panic!("it is on its way"),
+            })
+            .collect();
+        if is_kept {
+            let list = Arc::new(List::of(b"one").expect("short"));
+            let recording = recording.with(b"one".to_vec(), list, Instant::now());
+            kept.keep(recording.expect("short"));
+        } else {
+            drop(recording);
+        }
+        for later in waiting {
+            later.wait().await;
+            assert_eq!(has(&kept, &asked).is_some(), is_kept);
+        }
+        assert!(kept.lock().asked_first.is_empty());
+    }
+}
+
+#[test]
+fn nobody_waits_again_for_what_was_awaited_in_vain_until_it_is_kept() {
+    let kept = kept(1 << 20);
+    let asked = asks("/", &[("Host", "a")]);
+    kept.note_awaited_in_vain(&asked);
+    assert!(matches!(kept.asking(&asked), Asking::Alone));
+    assert!(matches!(
+        kept.asking(&asks("/", &[("Host", "b")])),
+        Asking::First(_)
+    ));
+    assert!(answered(&kept, &asked, &HeaderMap::new(), b"x"));
+    assert!(matches!(kept.asking(&asked), Asking::First(_)));
+    for number in 0..2 * MAX_IN_VAIN {
+        kept.note_awaited_in_vain(&asks(&format!("/{number}"), &[]));
+        assert!(kept.lock().in_vain.len() <= MAX_IN_VAIN);
+    }
+    kept.limit(0);
+    assert!(matches!(kept.asking(&asked), Asking::Alone));
+}

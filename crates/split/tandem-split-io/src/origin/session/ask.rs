@@ -9,10 +9,11 @@
 use std::io;
 use std::time::Duration;
 
+use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::StatusCode;
-use hyper::body::{Body as _, Bytes};
-use hyper::header::ETAG;
+use hyper::body::{Body as _, Buf as _, Bytes};
+use hyper::header::{ETAG, HeaderMap, HeaderValue};
 use tandem_split::cut::{End, Extent};
 use tokio::time::timeout;
 
@@ -49,6 +50,7 @@ impl Session {
         let mut first = None;
         if let (Some(asked), None) = (&question, &held) {
             match self.shared.kept.asking(asked) {
+                Asking::Alone => {}
                 Asking::First(turn) => first = Some(turn),
                 Asking::Later(later) => {
                     let waited = async {
@@ -56,7 +58,12 @@ impl Session {
                         Ok::<(), Refusal>(())
                     };
                     match self.hear_while(waited).await? {
-                        Some(Ok(())) => held = find(&self.shared.kept),
+                        Some(Ok(())) => {
+                            held = find(&self.shared.kept);
+                            if held.is_none() {
+                                self.shared.kept.note_awaited_in_vain(asked);
+                            }
+                        }
                         Some(Err(refusal)) => return Ok(Some(Err(refusal))),
                         None => return Ok(None),
                     }
@@ -92,14 +99,16 @@ impl Session {
     }
 
     /// Asks for what is behind the first `from` bytes of a body that has made room meanwhile (RFC
-    /// 9110, 13.1.5).
+    /// 9110, 13.1.5). A server that sends the whole is read over up to there.
     pub(super) async fn ask_for_rest(&mut self, held: &Held, from: u64) -> Result<Rest, Failed> {
         let tag = held.tag.as_ref().ok_or(Failed::Changed)?;
         let mut request = held.request.clone();
-        let range = format!("bytes={from}-").into_bytes();
-        request.headers.push(("Range".to_owned(), range));
-        let condition = ("If-Range".to_owned(), tag.as_bytes().to_vec());
-        request.headers.push(condition);
+        if from > 0 {
+            let range = format!("bytes={from}-").into_bytes();
+            request.headers.push(("Range".to_owned(), range));
+            let condition = ("If-Range".to_owned(), tag.as_bytes().to_vec());
+            request.headers.push(condition);
+        }
         let response = match self.ask_plainly(request, RequestBody::none()).await? {
             Some(Ok(response)) => response,
             Some(Err(_)) => return Err(Failed::Changed),
@@ -107,17 +116,25 @@ impl Session {
         };
         let (parts, body) = response.into_parts();
         let len = body.size_hint().exact();
-        let extent = content_range::extent(parts.status, &parts.headers, len);
-        let is_rest = extent.first == from
-            && extent.end == End::OfFile
-            && len == Some(held.len - from)
-            && parts.status == StatusCode::PARTIAL_CONTENT
-            && parts.headers.get_all(ETAG).iter().all(|it| it == tag)
-            && response::is_public(&parts.headers);
-        if !is_rest {
-            return Err(Failed::Changed);
-        }
-        Ok(Rest { body, extent })
+        let wanted = Wanted {
+            tag,
+            from,
+            len: held.len,
+        };
+        let mut over = wanted.skipped(parts.status, &parts.headers, len)?;
+        let body = body.map_frame(move |frame| {
+            frame.map_data(|mut data| {
+                let skipped = data.len().min(usize::try_from(over).unwrap_or(usize::MAX));
+                data.advance(skipped);
+                over -= skipped as u64;
+                data
+            })
+        });
+        let end = End::OfFile;
+        Ok(Rest {
+            body: body.boxed_unsync(),
+            extent: Extent { first: from, end },
+        })
     }
 
     async fn ask_plainly(
@@ -127,5 +144,82 @@ impl Session {
     ) -> Result<Option<Result<Response, Refusal>>, Failed> {
         let asked = self.shared.upstream.clone().ask(request, body);
         self.hear_while(asked).await
+    }
+}
+
+/// The end of a body of which a client has the beginning.
+struct Wanted<'a> {
+    tag: &'a HeaderValue,
+    from: u64,
+    len: u64,
+}
+
+impl Wanted<'_> {
+    /// How many bytes at the front of this response are not of it. The response has to be of the
+    /// very same version, and to say so: it goes on where another one was broken off (RFC 9110,
+    /// 15.3.7).
+    fn skipped(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        len: Option<u64>,
+    ) -> Result<u64, Failed> {
+        let mut tags = headers.get_all(ETAG).iter();
+        let is_same = (tags.next(), tags.next()) == (Some(self.tag), None);
+        if !is_same || !response::is_public(headers) {
+            return Err(Failed::Changed);
+        }
+        if status == StatusCode::OK && len == Some(self.len) {
+            return Ok(self.from);
+        }
+        let extent = content_range::extent(status, headers, len);
+        let is_rest = status == StatusCode::PARTIAL_CONTENT
+            && extent.first == self.from
+            && extent.end == End::OfFile
+            && len == self.len.checked_sub(self.from);
+        if is_rest { Ok(0) } else { Err(Failed::Changed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_goes_on_with_the_very_same_version_alone() {
+        let tag = HeaderValue::from_static("\"a\"");
+        let wanted = Wanted {
+            tag: &tag,
+            from: 60,
+            len: 100,
+        };
+        let skipped = |status: StatusCode, fields: &[(&'static str, &'static str)], len| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in fields {
+                headers.append(*name, HeaderValue::from_static(value));
+            }
+            wanted.skipped(status, &headers, Some(len)).ok()
+        };
+        let (same, range) = (("etag", "\"a\""), ("content-range", "bytes 60-99/100"));
+        let (part, whole) = (StatusCode::PARTIAL_CONTENT, StatusCode::OK);
+        assert_eq!(skipped(part, &[same, range], 40), Some(0));
+        assert_eq!(skipped(whole, &[same], 100), Some(60));
+        assert_eq!(skipped(whole, &[same], 101), None);
+        assert_eq!(skipped(StatusCode::NOT_FOUND, &[same], 100), None);
+        for (other, len) in [("bytes 59-99/100", 41), ("bytes 60-98/100", 39)] {
+            let range = ("content-range", other);
+            assert_eq!(skipped(part, &[same, range], len), None, "{other}");
+        }
+        for not_same in [
+            &[][..],
+            &[("etag", "\"b\"")],
+            &[("etag", "W/\"a\"")],
+            &[same, same],
+            &[same, ("cache-control", "private")],
+        ] {
+            assert_eq!(skipped(whole, not_same, 100), None, "{not_same:?}");
+            let with_range = [not_same, &[range]].concat();
+            assert_eq!(skipped(part, &with_range, 40), None, "{not_same:?}");
+        }
     }
 }
