@@ -11,7 +11,8 @@
 //! arms = ["plain", "packet"]               # plain, pass-through, packet-cold, packet-none, packet, packet-cii, packet-filter,
 //!                                          # packet-mcveety, tunnel, tunnel-asleep, tunnel-cold;
 //!                                          # peers: quic, quic-zstd, ssh, hysteria, wireguard, resumption, resumption-id,
-//!                                          # packet-resumption, tls13, packet-tls13, tunnel-tls13, tunnel-consent, rfc8879
+//!                                          # packet-resumption, tls13, packet-tls13, tunnel-tls13, tunnel-consent,
+//!                                          # tunnel-client-consent, tunnel-client-bytes, rfc8879
 //! side-by-side = 8                         # optional: units that run at a time on slow links, at the most
 //! situations = ["case-0", "case-3"]        # optional: what is the matter with the proxies; each with every link and endpoints
 //!
@@ -550,10 +551,10 @@ pub(crate) fn trial_seconds(config: &LinkConfig, endpoints: &Endpoints, arm: Arm
     let leaf = endpoints.leaf_bytes.unwrap_or(natural);
     let issuers = endpoints.issuer_bytes.unwrap_or(natural) * usize::from(endpoints.chain - 1);
     let setup = Setup::of(arm);
-    let is_open = endpoints.version != Version::Tls13 || setup.releases_keys();
+    let is_open = endpoints.version != Version::Tls13 || setup.releases_keys().is_some();
     let certificates = if setup.resumes() {
         0
-    } else if is_open && (setup.replaces_chains() || setup.releases_keys()) {
+    } else if is_open && (setup.replaces_chains() || setup.releases_keys().is_some()) {
         REFERENCES
     } else {
         leaf + issuers

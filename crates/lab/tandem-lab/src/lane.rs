@@ -27,7 +27,7 @@ use tandem_testbed::accounts::Accounts;
 use tandem_testbed::capture::{Capture, Seen};
 use tandem_testbed::client::{self, Identity, Outcome, Visit};
 use tandem_testbed::emulator::{CaptureFile, Crossing, Emulator, Fate};
-use tandem_testbed::endpoints::{Endpoints, KeyRelease, Sessions, Version};
+use tandem_testbed::endpoints::{Endpoints, KeyRelease, Releases, Sessions, Version};
 use tandem_testbed::interrupt;
 use tandem_testbed::moment::Moment;
 use tandem_testbed::pki::Chain;
@@ -140,8 +140,9 @@ impl Lane {
         let at_client = Capture::start(topology.host(Host::Client))?;
         let at_server = Capture::start(topology.host(Host::Server))?;
         let mut endpoints = spec.endpoints.clone();
-        if Setup::of(spec.arm).releases_keys() {
+        if let Some(by) = Setup::of(spec.arm).releases_keys() {
             endpoints.release = Some(KeyRelease {
+                by,
                 library: client::keytap(spec.exe)?,
                 socket: proxies::key_socket(&topology),
             });
@@ -202,6 +203,10 @@ impl Lane {
         match (first, self.arm.store()) {
             (Visit::Only | Visit::Return, StoreState::None | StoreState::Cold) => Ok(()),
             (Visit::First, _) | (Visit::Only | Visit::Return, StoreState::Warm) => {
+                // The first handshake of a client shows the client side that it releases keys.
+                if Setup::of(self.arm).releases_keys() == Some(Releases::Client) {
+                    self.go_before(first)?;
+                }
                 self.go_before(first)
             }
         }
@@ -283,7 +288,9 @@ impl Lane {
     /// from outside. They are asked after a trial.
     fn admin(&self) -> Admin {
         match Setup::of(self.arm).mode(&self.link) {
-            Some(Mode::Tunnel(_) | Mode::TunnelWithKeys(_)) => Admin::On,
+            Some(Mode::Tunnel(_) | Mode::TunnelWithKeys(_) | Mode::TunnelWithClientKeys(..)) => {
+                Admin::On
+            }
             None
             | Some(
                 Mode::PassThrough

@@ -9,12 +9,12 @@ use tandem_netsim::link::LinkConfig;
 use tandem_report::arm::{Arm, StoreState};
 
 use tandem_testbed::endpoints::{
-    Certificates, ClientProgram, Endpoints, ServerProgram, Sessions, Version,
+    Certificates, ClientProgram, Endpoints, Releases, ServerProgram, Sessions, Version,
 };
 use tandem_testbed::links::LinkFigures;
 use tandem_testbed::openssl::Openssl;
 use tandem_testbed::other::Other;
-use tandem_testbed::proxies::{Mode, Strategy};
+use tandem_testbed::proxies::{Mode, Prefer, Strategy};
 use tandem_testbed::topology::Family;
 
 /// How long nothing has crossed the link when the first data come after a rest. Whatever of a
@@ -55,6 +55,8 @@ enum Daemons {
     Tunnel,
     /// The same, with a server side that takes the keys that servers release.
     TunnelWithKeys,
+    /// The same, with a client side that takes the keys that clients release.
+    TunnelWithClientKeys(Prefer),
     /// Those of tunnel mode without deltas.
     Quic,
     /// Other programs.
@@ -161,6 +163,14 @@ impl Setup {
                 ends: Ends::Tls13(Certificates::Whole),
                 ..routed
             },
+            Arm::TunnelClientConsent | Arm::TunnelClientBytes => Self {
+                daemons: Daemons::TunnelWithClientKeys(match arm {
+                    Arm::TunnelClientBytes => Prefer::Bytes,
+                    _ => Prefer::Time,
+                }),
+                ends: Ends::Tls13(Certificates::Whole),
+                ..routed
+            },
             Arm::Rfc8879 => Self {
                 ends: Ends::Tls13(Certificates::Compressed),
                 ..routed
@@ -175,6 +185,9 @@ impl Setup {
             Daemons::Queue(mode) => Some(mode),
             Daemons::Tunnel => Some(Mode::Tunnel(LinkFigures::of(link))),
             Daemons::TunnelWithKeys => Some(Mode::TunnelWithKeys(LinkFigures::of(link))),
+            Daemons::TunnelWithClientKeys(prefer) => {
+                Some(Mode::TunnelWithClientKeys(LinkFigures::of(link), prefer))
+            }
             Daemons::Quic => Some(Mode::Quic(LinkFigures::of(link))),
             Daemons::Other(other) => Some(Mode::Other(other, LinkFigures::of(link))),
         }
@@ -226,9 +239,19 @@ impl Setup {
                 (!can).then_some("needs rustls at both ends, or OpenSSL 3.5's own programs")
             }
             Ends::Tls13(Certificates::Whole)
-                if self.releases_keys() && usual.server == ServerProgram::Rustls =>
+                if self.releases_keys() == Some(Releases::Server)
+                    && usual.server == ServerProgram::Rustls =>
             {
                 Some("needs a server with the system's OpenSSL")
+            }
+            Ends::Tls13(Certificates::Whole)
+                if self.releases_keys() == Some(Releases::Client)
+                    && matches!(
+                        usual.client,
+                        ClientProgram::Rustls | ClientProgram::GnutlsCli
+                    ) =>
+            {
+                Some("needs a client with OpenSSL")
             }
             Ends::Tls13(Certificates::Whole) => usual
                 .suites
@@ -244,14 +267,23 @@ impl Setup {
             | Daemons::Queue(_)
             | Daemons::Tunnel
             | Daemons::TunnelWithKeys
+            | Daemons::TunnelWithClientKeys(_)
             | Daemons::Quic => None,
             Daemons::Other(other) => Some(other.program()),
         }
     }
 
-    /// Whether the server releases its handshake keys.
-    pub(crate) fn releases_keys(self) -> bool {
-        self.daemons == Daemons::TunnelWithKeys
+    /// Who releases handshake keys, if anybody.
+    pub(crate) fn releases_keys(self) -> Option<Releases> {
+        match self.daemons {
+            Daemons::TunnelWithKeys => Some(Releases::Server),
+            Daemons::TunnelWithClientKeys(_) => Some(Releases::Client),
+            Daemons::None
+            | Daemons::Queue(_)
+            | Daemons::Tunnel
+            | Daemons::Quic
+            | Daemons::Other(_) => None,
+        }
     }
 
     /// Whether a trial is a second visit of the same client.
@@ -262,7 +294,10 @@ impl Setup {
     /// Whether the server's chain crosses as references.
     pub(crate) fn replaces_chains(self) -> bool {
         let has_deltas = match self.daemons {
-            Daemons::Queue(_) | Daemons::Tunnel | Daemons::TunnelWithKeys => true,
+            Daemons::Queue(_)
+            | Daemons::Tunnel
+            | Daemons::TunnelWithKeys
+            | Daemons::TunnelWithClientKeys(_) => true,
             Daemons::None | Daemons::Quic | Daemons::Other(_) => false,
         };
         has_deltas && self.ends == Ends::Usual && self.arm.store() == StoreState::Warm
@@ -295,7 +330,10 @@ mod tests {
             let setup = Setup::of(arm);
             assert_eq!(setup.daemons != Daemons::None, arm.has_proxies(), "{arm:?}");
             let is_other = matches!(setup.daemons, Daemons::Quic | Daemons::Other(_));
-            let is_ours = matches!(setup.daemons, Daemons::Tunnel | Daemons::TunnelWithKeys);
+            let is_ours = matches!(
+                setup.daemons,
+                Daemons::Tunnel | Daemons::TunnelWithKeys | Daemons::TunnelWithClientKeys(_)
+            );
             let is_tunnel = is_ours || is_other;
             assert_eq!(is_tunnel, arm.is_tunnel(), "{arm:?}");
             let is_ours = setup.ends == Ends::Usual && !is_other;

@@ -76,6 +76,11 @@ pub enum Arm {
     TunnelTls13,
     /// The same with a server that releases its handshake keys to the server side.
     TunnelConsent,
+    /// The same with a client that releases them to the client side, and a server that does not.
+    /// They are asked for where that is faster: `--prefer time`.
+    TunnelClientConsent,
+    /// The same, and they are asked for wherever that spares bytes: `--prefer bytes`.
+    TunnelClientBytes,
     /// Routed: TLS 1.3, and both ends compress certificates with Brotli (RFC 8879).
     Rfc8879,
 }
@@ -357,6 +362,29 @@ const ROWS: [Row; Arm::COUNT] = [
         store: StoreState::Warm,
         needs: "the same, and a server that releases its handshake keys; an earlier handshake with it",
         look: look("#6A0DAD", Shape::Hexagon, "TLS 1.3, tunnel, server agrees"),
+    },
+    Row {
+        arm: Arm::TunnelClientConsent,
+        name: "tunnel-client-consent",
+        kind: Kind::Peer,
+        between: Between::Tunnel,
+        store: StoreState::Warm,
+        needs: "the same, and a client that releases its handshake keys; two earlier handshakes with that \
+                server; a round trip more where that is faster",
+        look: look("#1B7FBD", Shape::Chevron, "TLS 1.3, tunnel, client agrees"),
+    },
+    Row {
+        arm: Arm::TunnelClientBytes,
+        name: "tunnel-client-bytes",
+        kind: Kind::Peer,
+        between: Between::Tunnel,
+        store: StoreState::Warm,
+        needs: "the same; a round trip more wherever that spares bytes",
+        look: look(
+            "#0B4F6C",
+            Shape::Tick,
+            "TLS 1.3, tunnel, client agrees, for bytes",
+        ),
     },
     Row {
         arm: Arm::Rfc8879,

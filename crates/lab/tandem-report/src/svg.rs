@@ -119,6 +119,10 @@ pub enum Shape {
     StarRing,
     /// The outline of a bar that stands.
     Tower,
+    /// Two lines that meet at the top.
+    Chevron,
+    /// Two lines that meet at the bottom.
+    Tick,
 }
 
 impl Svg {
@@ -297,6 +301,16 @@ impl Svg {
                 x - 2.2,
                 y - 5.0
             )),
+            Shape::Chevron | Shape::Tick => {
+                let up = if shape == Shape::Chevron { 1.0 } else { -1.0 };
+                self.element(format_args!(
+                    r#"<path d="M{:.1} {:.1}l5 {:.0}l5 {:.0}" fill="none" stroke="{colour}" stroke-width="2.4"/>"#,
+                    x - 5.0,
+                    y + 3.0 * up,
+                    -6.0 * up,
+                    6.0 * up
+                ));
+            }
             Shape::Post => self.element(format_args!(
                 r#"<path d="M{x:.1} {:.1}v9" stroke="{colour}" stroke-width="3.4"/>"#,
                 y - 4.5

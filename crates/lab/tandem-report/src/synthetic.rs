@@ -63,6 +63,8 @@ pub(super) fn rows() -> Vec<Row> {
                     | Arm::PacketTls13
                     | Arm::TunnelTls13
                     | Arm::TunnelConsent
+                    | Arm::TunnelClientConsent
+                    | Arm::TunnelClientBytes
                     | Arm::Rfc8879 => continue,
                 };
                 let seconds: Vec<f64> = (0..20)

@@ -9,7 +9,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use crate::command;
-use crate::endpoints::{Certificates, ClientProgram, Endpoints, Offer, ServerName, Version};
+use crate::endpoints::{
+    Certificates, ClientProgram, Endpoints, Offer, Releases, ServerName, Version,
+};
 use crate::error::LabError;
 use crate::interrupt;
 use crate::netns::Namespace;
@@ -111,6 +113,7 @@ pub fn visit(
         ClientProgram::GnutlsCli => gnutls_cli(address, endpoints, chain),
         ClientProgram::Rustls => rustls(address, endpoints, chain)?,
     };
+    command.envs(endpoints.released_by(Releases::Client));
     if let Some(Identity { chain, keytap }) = identity {
         show(&mut command, endpoints.client, chain);
         command.envs(keytap.map(|keytap| ("LD_PRELOAD", keytap)));

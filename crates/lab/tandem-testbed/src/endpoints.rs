@@ -3,7 +3,7 @@
 //! Plain data, as an experiment file says it, and the named cases of the lab. How programs are run
 //! is in `server` and `client`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -160,18 +160,29 @@ pub struct Endpoints {
     /// How certificates are sent: an arm says it.
     #[serde(skip)]
     pub certificates: Certificates,
-    /// Where the server releases its handshake keys, if it does: an arm says it.
+    /// Where an end releases its handshake keys, if one does: an arm says it.
     #[serde(skip)]
     pub release: Option<KeyRelease>,
 }
 
-/// How a server's program releases its handshake keys.
+/// How a program releases its handshake keys.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KeyRelease {
+    /// Who releases them.
+    pub by: Releases,
     /// The library that is loaded into it.
     pub library: PathBuf,
     /// The UNIX socket that they go to.
     pub socket: PathBuf,
+}
+
+/// Who releases handshake keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Releases {
+    /// The server.
+    Server,
+    /// The client.
+    Client,
 }
 
 /// What server and client keep of a session.
@@ -229,6 +240,17 @@ impl FamilyName {
 }
 
 impl Endpoints {
+    /// What a program at this end has in its environment to release its keys.
+    pub(crate) fn released_by(&self, end: Releases) -> Vec<(&'static str, &Path)> {
+        match &self.release {
+            Some(release) if release.by == end => vec![
+                ("LD_PRELOAD", &release.library),
+                ("TANDEM_KEYTAP_SOCKET", &release.socket),
+            ],
+            Some(_) | None => Vec::new(),
+        }
+    }
+
     /// The case *one*: the TLS-1.2-only hello of `s_client`, an RSA-2048 leaf of 926 bytes alone,
     /// no tickets. 926 bytes is the leaf of the thesis.
     pub fn one() -> Self {

@@ -58,10 +58,31 @@ pub enum Mode {
     Tunnel(LinkFigures),
     /// As [`Mode::Tunnel`], with a server side that takes handshake keys at [`key_socket`].
     TunnelWithKeys(LinkFigures),
+    /// As [`Mode::Tunnel`], with a client side that takes them there, and both sides asking for
+    /// them so.
+    TunnelWithClientKeys(LinkFigures, Prefer),
     /// As [`Mode::Tunnel`], without deltas: every byte crosses as it is.
     Quic(LinkFigures),
     /// Another program in the daemons' place.
     Other(Other, LinkFigures),
+}
+
+/// What a client's key is asked for, as `--prefer` says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Prefer {
+    /// To be faster.
+    Time,
+    /// To spare bytes.
+    Bytes,
+}
+
+impl Prefer {
+    fn name(self) -> &'static str {
+        match self {
+            Prefer::Time => "time",
+            Prefer::Bytes => "bytes",
+        }
+    }
 }
 
 /// What the daemons do with clients' own chains, as `--client-certificates` says it.
@@ -104,7 +125,7 @@ pub struct Proxies {
     server_side: Daemon,
 }
 
-/// Where the server side takes the keys that servers release.
+/// Where a daemon takes the keys that programs release.
 pub fn key_socket(topology: &Topology) -> PathBuf {
     beside(&key_file(topology))
 }
@@ -153,6 +174,7 @@ impl Proxies {
             | Mode::McveetyLosing
             | Mode::Tunnel(_)
             | Mode::TunnelWithKeys(_)
+            | Mode::TunnelWithClientKeys(..)
             | Mode::Quic(_) => write_key(&key)?,
         }
         let start = |host: Host| {
@@ -282,6 +304,14 @@ impl DaemonSpec<'_> {
             Mode::TunnelWithKeys(figures) => {
                 let mut command = self.tunnel(figures);
                 if self.host.role() == Some("server-side") {
+                    command.arg("--handshake-keys").arg(beside(self.key));
+                }
+                Ok(command)
+            }
+            Mode::TunnelWithClientKeys(figures, prefer) => {
+                let mut command = self.tunnel(figures);
+                command.args(["--prefer", prefer.name()]);
+                if self.host.role() == Some("client-side") {
                     command.arg("--handshake-keys").arg(beside(self.key));
                 }
                 Ok(command)

@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::command;
-use crate::endpoints::{Certificates, Endpoints, ServerProgram, Sessions, Version};
+use crate::endpoints::{Certificates, Endpoints, Releases, ServerProgram, Sessions, Version};
 use crate::error::LabError;
 use crate::netns::{self, Namespace};
 use crate::pki::Chain;
@@ -82,11 +82,7 @@ impl Server {
                 return Err(LabError::usage("this server", "shows one chain; use nginx"));
             }
         };
-        if let Some(release) = &endpoints.release {
-            command
-                .env("LD_PRELOAD", &release.library)
-                .env("TANDEM_KEYTAP_SOCKET", &release.socket);
-        }
+        command.envs(endpoints.released_by(Releases::Server));
         Self::launch(namespace, &mut command, PORT, &directory.join("server.log"))
     }
 

@@ -245,7 +245,10 @@ impl Pair {
         };
         let is_tunnel = matches!(
             mode,
-            Mode::Tunnel(_) | Mode::TunnelWithKeys(_) | Mode::Quic(_)
+            Mode::Tunnel(_)
+                | Mode::TunnelWithKeys(_)
+                | Mode::TunnelWithClientKeys(..)
+                | Mode::Quic(_)
         );
         match seat.side {
             Side::Client if is_tunnel => {

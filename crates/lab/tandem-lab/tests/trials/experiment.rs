@@ -297,8 +297,8 @@ fn other_tunnels_deliver_every_byte_and_their_own_are_counted() -> Result<(), La
 }
 
 #[test]
-fn in_tls_1_3_a_chain_crosses_shortly_where_the_server_agrees() -> Result<(), LabError> {
-    const NAME: &str = "in_tls_1_3_a_chain_crosses_shortly_where_the_server_agrees";
+fn in_tls_1_3_a_chain_crosses_shortly_where_server_or_client_agrees() -> Result<(), LabError> {
+    const NAME: &str = "in_tls_1_3_a_chain_crosses_shortly_where_server_or_client_agrees";
     let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
         return Ok(());
     };
@@ -312,7 +312,10 @@ fn in_tls_1_3_a_chain_crosses_shortly_where_the_server_agrees() -> Result<(), La
         trials: Some(2),
         ..whole(experiment("tls13.toml"), &out, exe)
     })?;
-    assert_eq!(rows.len(), 10, "{rows:?}");
+    assert_eq!(rows.len(), 14, "{rows:?}");
+    for row in &rows {
+        assert!(row.ok && row.identical, "{row:?}");
+    }
     let bytes = |arm: Arm| {
         let of_arm = rows.iter().filter(|row| row.arm == arm);
         of_arm.map(Row::link_bytes).min().unwrap_or(0)
@@ -321,6 +324,11 @@ fn in_tls_1_3_a_chain_crosses_shortly_where_the_server_agrees() -> Result<(), La
     assert!(bytes(Arm::TunnelTls13) > certificates);
     assert!(bytes(Arm::TunnelConsent) + certificates / 2 < bytes(Arm::TunnelTls13));
     assert!(bytes(Arm::TunnelConsent) < bytes(Arm::Tls13) / 2);
+    // A client's key costs the question and the answer.
+    assert!(bytes(Arm::TunnelClientBytes) + certificates / 2 < bytes(Arm::TunnelTls13));
+    assert!(bytes(Arm::TunnelClientBytes) < bytes(Arm::TunnelConsent) + 300);
+    // At 10 Mbit/s no key is worth a round trip.
+    assert!(bytes(Arm::TunnelClientConsent) > certificates);
     Ok(())
 }
 
