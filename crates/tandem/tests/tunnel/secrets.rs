@@ -1,6 +1,6 @@
-//! What both proxies hold of a handshake whose server consented, and the process that reads a
-//! server's key log: no secret of that log, neither in memory, nor in a file, a core dump, or in
-//! what crosses the link.
+//! What both proxies hold of a handshake whose server or client consented, and the process that
+//! reads a server's key log: no secret of such a log, neither in memory, nor in a file, a core
+//! dump, or in what crosses the link.
 //!
 //! Is not: a proof that they hold nothing else. Each search is shown to find what is there.
 
@@ -58,9 +58,20 @@ impl Line {
     }
 }
 
+/// A program that hands its keys in at the pair's socket.
+fn consenting<'a>(program: &'a mut Command, pair: &Pair) -> &'a mut Command {
+    program
+        .env("LD_PRELOAD", keytap().expect("looked for before"))
+        .env("TANDEM_KEYTAP_SOCKET", pair.path("keys"))
+}
+
 /// A connection through the tunnel that stays open, and its key log.
 fn visit(pair: &Pair, site: u16, key_log: &Path) -> Running {
-    let client = Command::new("openssl")
+    visit_by(&mut Command::new("openssl"), pair, site, key_log)
+}
+
+fn visit_by(openssl: &mut Command, pair: &Pair, site: u16, key_log: &Path) -> Running {
+    let client = openssl
         .args(["s_client", "-tls1_3", "-quiet", "-connect", &local(site)])
         .args(["-proxy", &local(pair.http_proxy), "-keylogfile"])
         .arg(key_log)
@@ -127,11 +138,7 @@ fn no_secret_of_a_consenting_server_is_in_a_proxy_or_between_them() {
         return;
     }
     let mut pair = Pair::new();
-    let mut nginx = Command::new("nginx");
-    nginx
-        .env("LD_PRELOAD", keytap().expect("looked for before"))
-        .env("TANDEM_KEYTAP_SOCKET", pair.path("keys"));
-    let site = Site::with(&mut nginx);
+    let site = Site::with(consenting(&mut Command::new("nginx"), &pair));
     let mut command = pair.server_side(site.port);
     let server_side = start(command.arg("--handshake-keys").arg(pair.path("keys")));
     let line = Line::to(pair.listen);
@@ -162,44 +169,116 @@ fn no_secret_of_a_consenting_server_is_in_a_proxy_or_between_them() {
         }
         all.extend(secrets);
     }
-    let patterns = Patterns::of(&all);
-    assert!(patterns.are_in(&fs::read(&key_log).expect("it was written")));
-    for proxy in [&server_side, &client_side] {
-        assert!(!patterns.are_in_process(proxy.pid()), "afterwards");
-        if let Some(core) = core(proxy.pid(), elsewhere.path()) {
-            assert!(!patterns.are_in(&core), "a core dump");
+    let released = || pair.server_side_counts("tunnel_record_keys_released");
+    holds_a_key(&pair, &server_side, released);
+    Searched {
+        pair,
+        proxies: [server_side, client_side],
+        line,
+        elsewhere,
+    }
+    .shows_none_of(&all);
+}
+
+#[test]
+fn no_secret_of_a_consenting_client_is_in_a_proxy_or_between_them() {
+    if !has(&["nginx", "openssl"]) || keytap().is_none() {
+        return;
+    }
+    let mut pair = Pair::new();
+    let site = Site::new();
+    let server_side = start(&mut pair.server_side(site.port));
+    let line = Line::to(pair.listen);
+    pair.listen = line.port;
+    let mut command = pair.client_side();
+    command.arg("--handshake-keys").arg(pair.path("keys"));
+    let client_side = start(command.args(["--prefer", "bytes"]));
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let key_log = elsewhere.path().join("key-log");
+
+    // The first key comes late, and tells of its client; on a busy machine another one may, too.
+    let mut all = Vec::new();
+    wait_until("flights were sealed with a client's key", || {
+        let _ = fs::remove_file(&key_log);
+        let mut openssl = Command::new("openssl");
+        let client = visit_by(consenting(&mut openssl, &pair), &pair, site.port, &key_log);
+        let secrets = secrets(&key_log);
+        let patterns = Patterns::of(&secrets);
+        assert!(
+            patterns.are_in_process(client.0.id()),
+            "the search finds what the client itself has to hold"
+        );
+        for proxy in [&server_side, &client_side] {
+            assert!(!patterns.are_in_process(proxy.pid()), "{}", proxy.log());
         }
+        all.extend(secrets);
+        pair.client_side_counts("tunnel_flights_sealed") >= 2
+    });
+    let released = || pair.client_side_counts("tunnel_record_keys_released");
+    holds_a_key(&pair, &client_side, released);
+    Searched {
+        pair,
+        proxies: [server_side, client_side],
+        line,
+        elsewhere,
     }
-    holds_a_key(&pair, &server_side);
-    let crossed = line.kept.lock().unwrap_or_else(PoisonError::into_inner);
-    assert!(crossed.len() > 1_000, "it was looked at");
-    assert!(!patterns.are_in(&crossed), "the tunnel");
-    for proxy in [server_side, client_side] {
-        let log = proxy.end_with_log(Signal::SIGTERM);
-        assert!(!patterns.are_in(log.as_bytes()), "{log}");
-    }
-    let stores = files(pair.path("").as_path());
-    assert!(stores.len() > 2, "{stores:?}");
-    for file in stores {
-        let contents = fs::read(&file).expect("ours");
-        assert!(!patterns.are_in(&contents), "{}", file.display());
+    .shows_none_of(&all);
+}
+
+/// What is searched after the last handshake.
+struct Searched {
+    pair: Pair,
+    proxies: [Proxy; 2],
+    line: Line,
+    elsewhere: tempfile::TempDir,
+}
+
+impl Searched {
+    /// None of these secrets is in the proxies' memory, core dumps, logs and files, and in what
+    /// crossed between them.
+    #[track_caller]
+    fn shows_none_of(self, secrets: &[Vec<u8>]) {
+        let patterns = Patterns::of(secrets);
+        let key_log = fs::read(self.elsewhere.path().join("key-log"));
+        assert!(patterns.are_in(&key_log.expect("it was written")));
+        for proxy in &self.proxies {
+            assert!(!patterns.are_in_process(proxy.pid()), "afterwards");
+            if let Some(core) = core(proxy.pid(), self.elsewhere.path()) {
+                assert!(!patterns.are_in(&core), "a core dump");
+            }
+        }
+        let crossed = self.line.kept.lock();
+        let crossed = crossed.unwrap_or_else(PoisonError::into_inner);
+        assert!(crossed.len() > 1_000, "it was looked at");
+        assert!(!patterns.are_in(&crossed), "the tunnel");
+        for proxy in self.proxies {
+            let log = proxy.end_with_log(Signal::SIGTERM);
+            assert!(!patterns.are_in(log.as_bytes()), "{log}");
+        }
+        let stores = files(self.pair.path("").as_path());
+        assert!(stores.len() > 2, "{stores:?}");
+        for file in stores {
+            let contents = fs::read(&file).expect("ours");
+            assert!(!patterns.are_in(&contents), "{}", file.display());
+        }
     }
 }
 
-/// A record key that was released, and whose flight has not come, is found in the server side.
+/// A record key that was released, and whose flight has not come, is found in the side that takes
+/// keys, which has counted so many.
 #[track_caller]
-fn holds_a_key(pair: &Pair, server_side: &Proxy) {
-    let before = pair.server_side_counts("tunnel_record_keys_released");
+fn holds_a_key(pair: &Pair, proxy: &Proxy, released: impl Fn() -> u64) {
+    let before = released();
     let key = &bytes(4_000)[3_000..3_032];
     // The layout of crates/base/tandem-record-key: a server's, AES-256-GCM.
     let datagram = [&[1, 1, 0x13, 2][..], &[7; 32], &[8; 12], key].concat();
     let program = UnixDatagram::unbound().expect("a socket");
     let sent = program.send_to(&datagram, pair.path("keys"));
     sent.expect("the daemon is there");
-    wait_until("it was taken", || {
-        pair.server_side_counts("tunnel_record_keys_released") == before + 1
-    });
-    assert!(Patterns::of(&[key.to_vec()]).are_in_process(server_side.pid()));
+    // The last client's own key may come at the same time.
+    wait_until("it was taken", || released() > before);
+    let held = Patterns::of(&[key.to_vec()]);
+    wait_until("it is found", || held.are_in_process(proxy.pid()));
 }
 
 /// `tandem keytap keylog` from the pair's FIFO to its socket, and where it logs.
