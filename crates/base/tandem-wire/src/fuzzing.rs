@@ -336,8 +336,13 @@ pub fn stream_assembler(data: &[u8]) {
     }
 }
 
-/// A Certificate message of TLS 1.3: its entries lie one behind the other up to the body's end.
+/// A Certificate message of TLS 1.3: its entries lie one behind the other up to the body's end. Or
+/// a CompressedCertificate message: the one entry goes to the end.
 pub fn certificate_entries(data: &[u8]) {
+    if let Ok(entry) = CertificateEntry::of_compressed(data) {
+        assert_eq!((entry.listed().start, entry.der.end), (5, data.len()));
+        assert!(!entry.der.is_empty() && entry.extensions == (data.len()..data.len()));
+    }
     let Ok(entries) = CertificateEntry::parse_all(data) else {
         return;
     };

@@ -30,6 +30,7 @@ use crate::reader::{Arrived, Coded, Placed, Reader};
 use crate::writer::{Shorter, What, Writer};
 use consent::Asking;
 pub(crate) use consent::ClientKeys;
+use sealed::{SPENT_ON_COMPRESSED, literal};
 pub use timing::KEY_HOLD;
 
 /// How long a client may say nothing before the server side is told of it all the same: some
@@ -431,14 +432,24 @@ impl Joined {
         let outgoing = following.connection.outgoing(near, stream, before);
         let bytes = outgoing.bytes()?;
         let plan = ground.plan(outgoing, cx.engine.store())?;
-        let delta = plan.finish(Encoding::Three)?;
+        let sealed = following.connection.sealed_flight(near, stream, before);
+        let delta = match (plan.finish(Encoding::Three), sealed) {
+            (Some(delta), _) => delta,
+            (None, Some(sealed)) if sealed.is_compressed() => literal(bytes),
+            (None, Some(_) | None) => return None,
+        };
         let read = Delta::parse(Encoding::Three, &delta, MAX_LEN).ok()?;
         let first_number = read.first_number();
-        let (shorter, end) = match following.connection.sealed_flight(near, stream, before) {
+        let (shorter, end) = match sealed {
             None => (Shorter::new(delta, bytes)?, stream.len()),
             Some(sealed) => {
                 let message = sealed.message(&delta)?;
-                (Shorter::sealed(message, sealed.sealed()?)?, sealed.end())
+                let spent = match sealed.is_compressed() {
+                    true => SPENT_ON_COMPRESSED,
+                    false => 0,
+                };
+                let shorter = Shorter::sealed(message, sealed.sealed()?, spent)?;
+                (shorter, sealed.end())
             }
         };
         Some(Written {
@@ -477,7 +488,7 @@ impl Joined {
 
     fn conclude<S: Store>(&mut self, over: Over, cx: &mut Context<'_, S>) {
         self.writer.writes_no_delta();
-        self.say_no_key();
+        self.say_no_key(cx);
         self.release(Dropped::Unfollowed);
         self.drop_opened(Dropped::Unfollowed);
         // A client that is still silent is told of by the timer, or with what the server says.
@@ -512,8 +523,8 @@ impl Joined {
     }
 
     /// The endpoint sends no more.
-    pub(crate) fn endpoint_end(&mut self) {
-        self.say_no_key();
+    pub(crate) fn endpoint_end<S: Store>(&mut self, cx: &mut Context<'_, S>) {
+        self.say_no_key(cx);
         self.release(Dropped::ServerEnded);
         self.phase = Phase::Plain;
         self.writer.end();
@@ -654,7 +665,7 @@ impl Joined {
                 let following = self.following.as_ref();
                 let has_recalled =
                     following.is_some_and(|following| following.connection.has_recalled());
-                self.key_was_of_no_use();
+                self.key_was_of_no_use(cx);
                 match self.role {
                     Role::ServerSide if is_hello => {}
                     Role::ServerSide => cx.engine.client_flight_not_rebuilt(cx.clock.now),

@@ -368,7 +368,7 @@ fn joined_input<S: Store>(
 ) -> Result<(), Malformed> {
     match input {
         Input::Endpoint(bytes) => joined.endpoint(bytes, cx),
-        Input::EndpointEnd => joined.endpoint_end(),
+        Input::EndpointEnd => joined.endpoint_end(cx),
         Input::Tunnel(bytes) => joined.tunnel(bytes, cx)?,
         Input::TunnelEnd => joined.tunnel_end(cx)?,
         Input::Connected(_) | Input::EndpointFailed(_) | Input::TunnelReset(_) => {}

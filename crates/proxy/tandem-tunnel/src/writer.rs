@@ -57,20 +57,21 @@ impl Shorter {
             check: check(original),
             delta: Piece::new(delta)?,
         };
-        Self::of(frame, original)
+        Self::of(frame, original, 0)
     }
 
-    /// `original`, a sealed flight, as this message; `None` where that is not shorter.
-    pub(crate) fn sealed(message: Vec<u8>, original: &[u8]) -> Option<Self> {
-        Self::of(Frame::Sealed(Piece::new(message)?), original)
+    /// `original`, a sealed flight, as this message; `None` where that is not shorter. So many
+    /// bytes more are spent to have it held at both sides the next time.
+    pub(crate) fn sealed(message: Vec<u8>, original: &[u8], spent: usize) -> Option<Self> {
+        Self::of(Frame::Sealed(Piece::new(message)?), original, spent)
     }
 
-    fn of(frame: Frame, original: &[u8]) -> Option<Self> {
+    fn of(frame: Frame, original: &[u8], spent: usize) -> Option<Self> {
         let original = Piece::new(original.to_vec())?;
         let whole = Frame::Bytes(original.clone()).encoded_len();
-        let saved = whole.checked_sub(frame.encoded_len());
-        Some(Self {
-            saved: saved.filter(|saved| *saved > 0)?,
+        let is_worth = frame.encoded_len() < whole + spent;
+        is_worth.then(|| Self {
+            saved: whole.saturating_sub(frame.encoded_len()),
             frame,
             original,
         })

@@ -6,10 +6,16 @@
 //!  entry = | length: 3 | DER | length: 2 | extensions |
 //! ```
 //!
+//! A CompressedCertificate message is read as one entry, which is not looked into:
+//!
+//! ```text
+//!  | algorithm: 2 | length when it is not compressed: 3 | length: 3 | compressed |
+//! ```
+//!
 //! It looks neither into the DER nor into the extensions. Invariants: an entry has a certificate;
 //! entries lie in the body in order, and nothing lies between or behind them.
 //!
-//! Specification: RFC 8446, section 4.4.2.
+//! Specification: RFC 8446, section 4.4.2; RFC 8879, section 4.
 
 use std::ops::Range;
 
@@ -22,6 +28,9 @@ const DER_LENGTH: usize = 3;
 
 /// Bytes of the length of an entry's extensions.
 const EXTENSIONS_LENGTH: usize = 2;
+
+/// Bytes of what is in front of the compressed message: the algorithm, and the length without it.
+const COMPRESSED_HEAD: usize = 5;
 
 /// Where an entry's parts lie in the message's body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +46,27 @@ impl CertificateEntry {
     #[must_use]
     pub const fn listed(&self) -> Range<usize> {
         self.der.start - DER_LENGTH..self.der.end
+    }
+
+    /// What stands in place of entries in the body of a CompressedCertificate message: something
+    /// like a certificate without extensions.
+    ///
+    /// # Errors
+    /// [`TlsError::Truncated`], [`TlsError::TrailingBytes`] or [`TlsError::BadLength`] (nothing).
+    pub fn of_compressed(body: &[u8]) -> Result<Self, TlsError> {
+        let mut reader = Reader::new(body);
+        reader.take(COMPRESSED_HEAD)?;
+        let compressed = reader.vec24()?;
+        reader.finish()?;
+        // RFC 8879, section 4: compressed_certificate_message<1..2^24-1>.
+        if compressed.is_empty() {
+            return Err(TlsError::BadLength);
+        }
+        let end = body.len();
+        Ok(Self {
+            der: end - compressed.len()..end,
+            extensions: end..end,
+        })
     }
 
     /// The entries of a body; there may be none: a client without a certificate.
@@ -73,6 +103,21 @@ impl CertificateEntry {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_compressed_certificate_is_one_entry() {
+        let body = [0, 2, 0, 4, 0, 0, 0, 3, 0xc1, 0xc2, 0xc3];
+        let entry = CertificateEntry::of_compressed(&body).expect("an entry");
+        assert_eq!((entry.listed(), entry.extensions), (5..11, 11..11));
+        for end in 0..body.len() {
+            let cut = CertificateEntry::of_compressed(&body[..end]);
+            assert_eq!(cut, Err(TlsError::Truncated), "{end}");
+        }
+        let more = CertificateEntry::of_compressed(&[&body[..], &[0]].concat());
+        assert_eq!(more, Err(TlsError::TrailingBytes));
+        let empty = CertificateEntry::of_compressed(&[0, 2, 0, 4, 0, 0, 0, 0]);
+        assert_eq!(empty, Err(TlsError::BadLength));
+    }
 
     #[test]
     fn entries_lie_where_they_say() {

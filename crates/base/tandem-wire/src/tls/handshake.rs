@@ -52,6 +52,8 @@ impl HandshakeType {
     pub const FINISHED: Self = Self(20);
     /// CertificateStatus (RFC 6066).
     pub const CERTIFICATE_STATUS: Self = Self(22);
+    /// CompressedCertificate (RFC 8879).
+    pub const COMPRESSED_CERTIFICATE: Self = Self(25);
 }
 
 /// Appends a message: header and body.

@@ -126,8 +126,8 @@ impl Connection {
         if let Some((key, ())) = found {
             engine.tell(Event::KeyHandedOver);
             let bytes = write_key(&key);
-            let clear = wanted.clear;
-            self.consent = Consent::Given(Given { key, clear });
+            let Wanted { client, clear, .. } = wanted;
+            self.consent = Consent::Given(Given { client, key, clear });
             return HandOver::Key(bytes);
         }
         match wanted.wait.rest(now) {
@@ -149,13 +149,24 @@ impl Connection {
     }
 
     /// The server's flight passes as it is: the far side has not asked for the key, or could not
-    /// use it.
-    pub fn offer_lapses(&mut self) {
-        if let Some(client) = self.consent.client() {
-            self.key_is_over();
-            self.consent = Consent::From(client);
-        } else if self.consent.is_open() {
-            self.key_is_over();
+    /// use it. That was a wait in vain as much as one for a key that did not come.
+    pub fn offer_lapses<S: Store>(&mut self, engine: &mut Engine<S>, now: Instant) {
+        match std::mem::replace(&mut self.consent, Consent::None) {
+            Consent::Given(Given { client, key, .. }) => {
+                let awaited = Awaited {
+                    client_random: *key.client_random(),
+                    endpoint: client,
+                };
+                engine.clients.waited_in_vain(awaited, now);
+                self.key_is_over();
+            }
+            Consent::From(client)
+            | Consent::Made(client)
+            | Consent::Wanted(Wanted { client, .. }) => {
+                self.key_is_over();
+                self.consent = Consent::From(client);
+            }
+            other @ (Consent::None | Consent::Offered(_)) => self.consent = other,
         }
     }
 

@@ -51,6 +51,7 @@ pub(super) struct Wanted {
 /// A key that the far side has.
 #[derive(Debug)]
 pub(super) struct Given {
+    pub(super) client: KeyClient,
     pub(super) key: RecordKey,
     pub(super) clear: Arc<[u8]>,
 }

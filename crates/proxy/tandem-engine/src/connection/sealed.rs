@@ -139,6 +139,12 @@ impl<'a> SealedFlight<'a> {
         self.stream.get(self.unsealed.left())
     }
 
+    /// Whether its chain is compressed (RFC 8879). Then the first message of it is not shorter than
+    /// the flight, as nothing can be compressed again; those after it are.
+    pub fn is_compressed(&self) -> bool {
+        self.opened().flight().is_compressed()
+    }
+
     /// How much of its opened form has crossed.
     pub(super) fn crossed(&self) -> usize {
         self.unsealed.crossed()
@@ -296,6 +302,7 @@ impl Connection {
         moment: Moment,
     ) -> Sealed {
         if opening.has_key(&engine.keys) {
+            engine.late.was_of_use(moment.server);
             return Sealed::Opening(opening);
         }
         match wait.rest(moment.now) {
@@ -464,8 +471,9 @@ impl Connection {
         }
         resealed.bytes.drain(..crossed);
         engine.tell(Event::FlightSealed);
-        if message.key.is_none() {
+        if let (None, Some(given)) = (&message.key, given) {
             engine.tell(Event::KeyUsed);
+            engine.clients.was_of_use(given.client);
         } else {
             // A client's key that comes now is not unknown.
             self.key_may_come(streams, engine, now);

@@ -2,7 +2,9 @@
 //!
 //! In TLS 1.3, of a flight that was opened: there are no records in it, certificates lie apart,
 //! each with extensions behind it, and what is beside the chain lies in these extensions and in
-//! front of the chain (RFC 8446, sections 4.3.2 and 4.4.2).
+//! front of the chain (RFC 8446, sections 4.3.2 and 4.4.2). A compressed Certificate message (RFC
+//! 8879) counts as a chain of one certificate, which is not looked into: compressed again, it may
+//! have other bytes.
 //!
 //! Invariant: ranges lie in the stream that the flight was read from, record headers left out.
 
@@ -21,6 +23,7 @@ pub struct Flight {
     shown: Shown,
     list: Vec<Range<usize>>,
     extras: Vec<Range<usize>>,
+    is_compressed: bool,
 }
 
 /// Where the certificates are read from.
@@ -57,16 +60,22 @@ impl Flight {
             shown: Shown::Message(certificate.clone()),
             list: chain::list(certificate),
             extras: extras.collect(),
+            is_compressed: false,
         })
     }
 
     /// The flight of these messages of a server of TLS 1.3. `None` without a chain.
     pub(crate) fn of_opened(messages: &[OpenedMessage], stream: &[u8]) -> Option<Self> {
         let find = |wanted| messages.iter().find(|it| it.msg_type == wanted);
-        let certificate = find(HandshakeType::CERTIFICATE)?;
+        let whole = find(HandshakeType::CERTIFICATE);
+        let certificate = whole.or_else(|| find(HandshakeType::COMPRESSED_CERTIFICATE))?;
         let start = certificate.range.start + HEADER_LEN;
         let body = stream.get(start..certificate.range.end)?;
-        let entries = CertificateEntry::parse_all(body).ok()?;
+        let entries = match whole {
+            Some(_) => CertificateEntry::parse_all(body),
+            None => CertificateEntry::of_compressed(body).map(|entry| vec![entry]),
+        };
+        let entries = entries.ok()?;
         let at = |range: Range<usize>| start + range.start..start + range.end;
         let request = find(HandshakeType::CERTIFICATE_REQUEST).map(|it| it.range.clone());
         let request = request.filter(|it| it.end <= certificate.range.start);
@@ -76,7 +85,13 @@ impl Flight {
             shown: Shown::Entries(entries.iter().map(|entry| at(entry.der.clone())).collect()),
             list: entries.iter().map(|entry| at(entry.listed())).collect(),
             extras: extras.filter(|range| !range.is_empty()).collect(),
+            is_compressed: whole.is_none(),
         })
+    }
+
+    /// Whether the chain is compressed: little can be made of it before it is held.
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.is_compressed
     }
 
     /// The ranges of the stream that hold the certificate list, record headers left out.

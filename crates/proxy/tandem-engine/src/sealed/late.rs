@@ -8,8 +8,8 @@
 //!
 //! Is not: the keys (`keys`), nor what is held meanwhile, which the data plane does. Invariants:
 //! there is no wait but for such an endpoint; a wait is bounded ([`MAX_WAIT`],
-//! [`MAX_CLIENT_WAIT`]); after one in vain there is none until another key has come late; what is
-//! remembered is bounded.
+//! [`MAX_CLIENT_WAIT`]); after one in vain there is none until another key has come late, and after
+//! each further one until twice as many have; what is remembered is bounded.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -41,6 +41,10 @@ const LIFETIME: Duration = Duration::from_secs(10);
 /// Most endpoints that are remembered.
 const MAX_ENDPOINTS: usize = 256;
 
+/// Most late keys that are needed before an endpoint is waited for again: one wait in 65 handshakes
+/// is what an endpoint costs whose keys never are of use.
+const MAX_NEEDED: u32 = 64;
+
 /// A client that may hand in keys, as the client side tells it from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyClient {
@@ -59,9 +63,28 @@ pub(crate) struct Awaited<E> {
 #[derive(Debug)]
 pub(crate) struct LateKeys<E> {
     /// Flights that have passed without a key, the oldest first.
-    passed: VecDeque<(Awaited<E>, Instant)>,
+    passed: VecDeque<Passed<E>>,
     /// Endpoints whose key came afterwards, the oldest first.
-    endpoints: VecDeque<E>,
+    endpoints: VecDeque<Endpoint<E>>,
+}
+
+/// A flight that has passed.
+#[derive(Debug)]
+struct Passed<E> {
+    flight: Awaited<E>,
+    since: Instant,
+    /// Whether a key has come for it.
+    has_key: bool,
+}
+
+/// What is known of an endpoint.
+#[derive(Debug)]
+struct Endpoint<E> {
+    endpoint: E,
+    /// Late keys until it is waited for: none where it is.
+    needed: u32,
+    /// The same after the next wait in vain.
+    needed_next: u32,
 }
 
 impl<E> Default for LateKeys<E> {
@@ -79,7 +102,11 @@ impl<E: Copy + PartialEq> LateKeys<E> {
         if self.passed.len() == MAX_PASSED {
             self.passed.pop_front();
         }
-        self.passed.push_back((flight, now));
+        self.passed.push_back(Passed {
+            flight,
+            since: now,
+            has_key: false,
+        });
     }
 
     /// A key has come. Says why it will have been of no use if no flight takes it.
@@ -88,32 +115,60 @@ impl<E: Copy + PartialEq> LateKeys<E> {
         client_random: &[u8; CLIENT_RANDOM_LEN],
         now: Instant,
     ) -> UnusedKey {
-        let is_over = |(_, since): &(Awaited<E>, Instant)| *since + LIFETIME <= now;
+        let is_over = |passed: &Passed<E>| passed.since + LIFETIME <= now;
         while self.passed.front().is_some_and(is_over) {
             self.passed.pop_front();
         }
-        let mut passed = self.passed.iter().map(|(flight, _)| flight);
-        let Some(flight) = passed.find(|flight| flight.client_random == *client_random) else {
+        let mut passed = self.passed.iter_mut();
+        let Some(passed) = passed.find(|it| it.flight.client_random == *client_random) else {
             return UnusedKey::Unknown;
         };
-        if !self.endpoints.contains(&flight.endpoint) {
-            if self.endpoints.len() == MAX_ENDPOINTS {
-                self.endpoints.pop_front();
-            }
-            self.endpoints.push_back(flight.endpoint);
+        // Who does not know the suite hands in several.
+        if !std::mem::replace(&mut passed.has_key, true) {
+            let endpoint = passed.flight.endpoint;
+            let known = self.known(endpoint);
+            known.needed = known.needed.saturating_sub(1);
         }
         UnusedKey::Late
     }
 
-    /// Whether a flight waits for this endpoint's key.
-    pub(crate) fn are_of(&self, endpoint: E) -> bool {
-        self.endpoints.contains(&endpoint)
+    /// What is known of this endpoint; one that was not known is as one late key short of a wait.
+    fn known(&mut self, endpoint: E) -> &mut Endpoint<E> {
+        let at = self.endpoints.iter().position(|it| it.endpoint == endpoint);
+        let at = at.unwrap_or_else(|| {
+            if self.endpoints.len() == MAX_ENDPOINTS {
+                self.endpoints.pop_front();
+            }
+            self.endpoints.push_back(Endpoint {
+                endpoint,
+                needed: 1,
+                needed_next: 1,
+            });
+            self.endpoints.len() - 1
+        });
+        &mut self.endpoints[at]
     }
 
-    /// A wait was in vain: the flight passes.
+    /// Whether a flight waits for this endpoint's key.
+    pub(crate) fn are_of(&self, endpoint: E) -> bool {
+        let mut endpoints = self.endpoints.iter();
+        endpoints.any(|it| it.endpoint == endpoint && it.needed == 0)
+    }
+
+    /// A wait was in vain, since no key came or the one that came was of no use: the flight passes.
     pub(crate) fn waited_in_vain(&mut self, flight: Awaited<E>, now: Instant) {
-        self.endpoints.retain(|it| *it != flight.endpoint);
+        let known = self.known(flight.endpoint);
+        known.needed = known.needed_next;
+        known.needed_next = (2 * known.needed_next).min(MAX_NEEDED);
         self.flight_passes(flight, now);
+    }
+
+    /// A wait was not in vain.
+    pub(crate) fn was_of_use(&mut self, endpoint: E) {
+        let mut endpoints = self.endpoints.iter_mut();
+        if let Some(known) = endpoints.find(|it| it.endpoint == endpoint) {
+            known.needed_next = 1;
+        }
     }
 }
 
@@ -188,6 +243,42 @@ mod tests {
         assert!(!late.are_of(one.endpoint));
         late.key_comes(&next.client_random, Instant::ZERO);
         assert!(late.are_of(one.endpoint), "it came even later");
+    }
+
+    #[test]
+    fn an_endpoint_whose_waits_are_in_vain_needs_more_late_keys_each_time() {
+        let mut late = LateKeys::default();
+        let (mut waits, mut random) = (Vec::new(), 0);
+        let mut pass = |late: &mut LateKeys<SocketAddr>, waits: &mut Vec<u32>| {
+            random += 1;
+            let flight = flight(random, 443);
+            let waited = late.are_of(flight.endpoint);
+            match waited {
+                true => waits.push(u32::from(random)),
+                false => late.flight_passes(flight, Instant::ZERO),
+            }
+            if waited {
+                late.waited_in_vain(flight, Instant::ZERO);
+            }
+            // Two keys for one flight, as from a key log.
+            for _ in 0..2 {
+                late.key_comes(&flight.client_random, Instant::ZERO);
+            }
+        };
+        for _ in 0..40 {
+            pass(&mut late, &mut waits);
+        }
+        // The key of a flight that was waited for came even later.
+        assert_eq!(waits, [2, 3, 5, 9, 17, 33]);
+        let endpoint = flight(1, 443).endpoint;
+        while !late.are_of(endpoint) {
+            pass(&mut late, &mut Vec::new());
+        }
+        late.was_of_use(endpoint);
+        late.waited_in_vain(flight(200, 443), Instant::ZERO);
+        assert!(!late.are_of(endpoint));
+        late.key_comes(&[200; CLIENT_RANDOM_LEN], Instant::ZERO);
+        assert!(late.are_of(endpoint), "one is enough again");
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Joined {
                 following.key_wanted(cx.clock.now);
                 self.hand_key_over(cx);
             }
-            None => self.say_no_key(),
+            None => self.say_no_key(cx),
         }
         Ok(())
     }
@@ -99,27 +99,27 @@ impl Joined {
                     self.writer.key(key);
                 }
             }
-            HandOver::Missing => self.say_no_key(),
+            HandOver::Missing => self.say_no_key(cx),
         }
         self.conclude_if_over(cx);
     }
 
     /// Says that there is no key, if one was asked for. None is looked for any more, either: a look
     /// that nobody acts on would be due for ever.
-    pub(super) fn say_no_key(&mut self) {
+    pub(super) fn say_no_key<S: Store>(&mut self, cx: &mut Context<'_, S>) {
         if (self.role, self.asking) == (Role::ClientSide, Asking::Waiting) {
             self.asking = Asking::Over;
             if let Some(following) = &mut self.following {
-                following.connection.offer_lapses();
+                following.connection.offer_lapses(cx.engine, cx.clock.now);
             }
             self.writer.no_key();
         }
     }
 
     /// The message of the flight was not rebuilt: the original follows.
-    pub(super) fn key_was_of_no_use(&mut self) {
+    pub(super) fn key_was_of_no_use<S: Store>(&mut self, cx: &mut Context<'_, S>) {
         if let (Role::ClientSide, Some(following)) = (self.role, &mut self.following) {
-            following.connection.offer_lapses();
+            following.connection.offer_lapses(cx.engine, cx.clock.now);
         }
     }
 
@@ -128,8 +128,8 @@ impl Joined {
         let (Role::ClientSide, Some(following)) = (self.role, &mut self.following) else {
             return;
         };
-        following.connection.offer_lapses();
-        self.say_no_key();
+        following.connection.offer_lapses(cx.engine, cx.clock.now);
+        self.say_no_key(cx);
         self.conclude_if_over(cx);
     }
 }

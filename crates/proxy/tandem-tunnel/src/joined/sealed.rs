@@ -4,6 +4,7 @@
 //! Is not: how far the handshake is, which the engine knows. Invariant: the request passes at once,
 //! and what is held behind it begins where the server's flight does.
 
+use tandem_delta::{DeltaWriter, Encoding};
 use tandem_engine::{Role, Sender};
 use tandem_link::tunnel::{Malformed, Miss, Piece};
 use tandem_store::Store;
@@ -12,6 +13,17 @@ use tandem_wire::Instant;
 use super::{Hold, Joined, Phase};
 use crate::event::{Dropped, Event};
 use crate::output::Context;
+
+/// Bytes that a flight with a compressed chain may take more, so that both sides hold it the next
+/// time: key, IV and check, and what is around them.
+pub(super) const SPENT_ON_COMPRESSED: usize = 80;
+
+/// A delta of bytes of which the far side holds nothing.
+pub(super) fn literal(bytes: &[u8]) -> Vec<u8> {
+    let mut delta = DeltaWriter::new(Encoding::Three);
+    delta.add(bytes);
+    delta.finish()
+}
 
 impl Joined {
     /// The server's flight that a message stands for.

@@ -6,13 +6,20 @@
     reason = "a test calls OpenSSL's program for its certificates; the crate does not"
 )]
 
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use crate::support::sealed::server_key;
 use crate::support::{Conversation, Outcome, Pair, Plan};
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+use rustls::CertificateCompressionAlgorithm;
 use rustls::client::Resumption;
+use rustls::compress::{
+    CertCompressor, CertDecompressor, CompressionFailed, CompressionLevel, DecompressionFailed,
+};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, KeyLog, RootCertStore, ServerConfig};
@@ -97,7 +104,7 @@ impl Site {
             .with_no_client_auth()
             .with_single_cert(vec![read("leaf.pem"), read("issuer.pem")], key)
             .expect("a pair");
-        // What these bring in depends on who else is built. Compressed chains pass as they are.
+        // What these bring in depends on who else is built.
         server.cert_compressors = Vec::new();
         server.key_log = Arc::clone(&secrets) as Arc<dyn KeyLog>;
         let mut roots = RootCertStore::empty();
@@ -114,10 +121,43 @@ impl Site {
         })
     }
 
+    /// The same site, whose server compresses its chain (RFC 8879).
+    fn compressing(mut self) -> Self {
+        let (server, client) = (
+            Arc::make_mut(&mut self.server),
+            Arc::make_mut(&mut self.client),
+        );
+        server.cert_compressors = vec![&Zlib];
+        client.cert_decompressors = vec![&Zlib];
+        self
+    }
+
+    /// The same site, whose server takes early data of clients that come back.
+    fn with_early_data(mut self) -> Self {
+        let (server, client) = (
+            Arc::make_mut(&mut self.server),
+            Arc::make_mut(&mut self.client),
+        );
+        server.max_early_data_size = 4_096;
+        client.enable_early_data = true;
+        client.resumption = Resumption::in_memory_sessions(8);
+        self
+    }
+
+    /// The same site after its server was started anew: it does not know its clients' sessions.
+    fn started_anew(mut self) -> Self {
+        let server = Arc::make_mut(&mut self.server);
+        server.session_storage = rustls::server::ServerSessionMemoryCache::new(8);
+        self
+    }
+
     /// One visit: what both said, and the key that the server releases.
     fn visit(&self) -> (Conversation, RecordKey) {
         let name = ServerName::try_from("a.example").expect("a name");
         let mut client = ClientConnection::new(Arc::clone(&self.client), name).expect("a client");
+        if let Some(mut early) = client.early_data() {
+            early.write_all(&[b'.'; 300]).expect("it has room");
+        }
         let mut server = ServerConnection::new(Arc::clone(&self.server)).expect("a server");
         let mut said = Conversation::default();
         while client.wants_write() || server.wants_write() {
@@ -141,6 +181,90 @@ impl Site {
         let mut secrets = self.secrets.0.lock().expect("nobody panics here");
         let (random, secret) = secrets.pop().expect("the server has logged it");
         (said, server_key(suite, &random, &secret))
+    }
+}
+
+/// Chains compressed by zlib (RFC 8879, section 7.3).
+#[derive(Debug)]
+struct Zlib;
+
+impl CertCompressor for Zlib {
+    fn compress(&self, input: Vec<u8>, _: CompressionLevel) -> Result<Vec<u8>, CompressionFailed> {
+        let mut out = ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+        let written = out.write_all(&input).and_then(|()| out.finish());
+        written.map_err(|_| CompressionFailed)
+    }
+
+    fn algorithm(&self) -> CertificateCompressionAlgorithm {
+        CertificateCompressionAlgorithm::Zlib
+    }
+}
+
+impl CertDecompressor for Zlib {
+    fn decompress(&self, input: &[u8], output: &mut [u8]) -> Result<(), DecompressionFailed> {
+        let read = ZlibDecoder::new(input).read_exact(output);
+        read.map_err(|_| DecompressionFailed)
+    }
+
+    fn algorithm(&self) -> CertificateCompressionAlgorithm {
+        CertificateCompressionAlgorithm::Zlib
+    }
+}
+
+#[test]
+fn a_compressed_chain_crosses_once() {
+    let Some(site) = Site::new() else {
+        return;
+    };
+    let site = site.compressing();
+    let mut pair = Pair::default();
+    let mut crossed = Vec::new();
+    for number in 1..=3 {
+        let (said, key) = site.visit();
+        let plain = Pair::default().run(&said, Plan::of(1));
+        pair.engines[1].release_key(key, pair.clock.now);
+        let outcome = pair.run(&said, Plan::of(1));
+        assert_eq!(outcome.count(0, Event::FlightRebuilt), 1, "visit {number}");
+        assert_eq!(outcome.count(0, Event::HandshakeFinished), 1);
+        eprintln!(
+            "visit {number}: the server's {} bytes crossed in {}, without its key in {}",
+            said.stream(Sender::Server).len(),
+            outcome.crossed[1].len(),
+            plain.crossed[1].len()
+        );
+        crossed.push((outcome.crossed[1].len(), plain.crossed[1].len()));
+    }
+    let (first, plain) = crossed[0];
+    assert!(first < plain + 80, "little is spent on it");
+    for (again, plain) in &crossed[1..] {
+        assert!(again + 1_000 < *plain, "the chain does not cross again");
+    }
+}
+
+#[test]
+fn with_early_data_a_handshake_passes_as_it_is() {
+    let Some(site) = Site::new() else {
+        return;
+    };
+    let site = site.with_early_data();
+    let mut pair = Pair::default();
+    let (first, key) = site.visit();
+    pair.engines[1].release_key(key, pair.clock.now);
+    let outcome = pair.run(&first, Plan::of(1));
+    assert_eq!(outcome.count(0, Event::FlightRebuilt), 1);
+    // The server takes it; then it does not, and shows its chain again.
+    let (taken, taken_key) = site.visit();
+    let (refused, refused_key) = site.started_anew().visit();
+    let lengths = [&taken, &refused].map(|said| said.stream(Sender::Server).len());
+    assert!(lengths[0] + 1_000 < lengths[1], "{lengths:?}");
+    for (said, key) in [(taken, taken_key), (refused, refused_key)] {
+        let plain = Pair::default().run(&said, Plan::of(1));
+        pair.engines[1].release_key(key, pair.clock.now);
+        let outcome = pair.run(&said, Plan::of(1));
+        // But for the answer to a hello that crossed as a delta.
+        assert!(outcome.crossed[1].len() <= plain.crossed[1].len() + 2);
+        assert_eq!(outcome.count(1, Event::FlightWritten), 0);
+        assert_eq!(outcome.count(1, Event::HoldTimedOut), 0);
     }
 }
 
