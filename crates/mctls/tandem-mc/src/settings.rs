@@ -63,7 +63,7 @@ pub struct BoxSettings {
     /// WAN optimiser: the file with the key that the two have in common.
     #[serde(default)]
     pub pair_key: Option<PathBuf>,
-    /// WAN optimiser: contexts in which it shortens. None: bodies of requests and of responses.
+    /// WAN optimiser: contexts in which it shortens. None: bodies of responses.
     #[serde(default)]
     pub shorten: Vec<String>,
 }

@@ -27,6 +27,9 @@ pub(super) const MAX_LISTED: usize = 64;
 /// Most new bytes that one session keeps in each direction.
 const MAX_ROOM: usize = 4 << 20;
 
+/// A session is promised at most this part of what is free, in each direction.
+const ROOM_PART: usize = 32;
+
 /// Most volumes, so that finding the oldest takes a bounded time.
 const MAX_VOLUMES: usize = 4096;
 
@@ -196,8 +199,13 @@ impl History {
         let mut pinned = self.pinned;
         for (serial, volume) in recent {
             let more = if volume.pins == 0 { volume.cost } else { 0 };
-            if listed.len() == MAX_LISTED || pinned + more > self.capacity / 2 {
+            if listed.len() == MAX_LISTED {
                 break;
+            }
+            // What is promised to other sessions stays theirs.
+            let is_room = pinned + more + self.promised <= self.capacity;
+            if more > 0 && !(is_room && pinned + more <= self.capacity / 2) {
+                continue;
             }
             pinned += more;
             listed.push(Listed {
@@ -209,7 +217,7 @@ impl History {
         listed.iter().for_each(|one| self.pin(one.serial));
         // A part of what is left, so that there is something for sessions to come.
         let free = self.capacity.saturating_sub(self.pinned + self.promised);
-        let room = (free / 16).min(MAX_ROOM);
+        let room = (free / ROOM_PART).min(MAX_ROOM);
         let (promised, room) = match cost_of(room) * 2 {
             promised if promised <= free && room >= MIN_CHUNK => (promised, room),
             _ => (0, 0),
@@ -300,10 +308,18 @@ impl History {
         let Ok(chunk) = u16::try_from(volume.chunks.len()) else {
             return;
         };
-        let places = self.places.entry(print).or_default();
-        if places.len() < MAX_PLACES {
-            let volume = serial;
-            places.push(Place { volume, chunk });
+        // Only what was sent is referred to by what is sent: a client that could refer to what
+        // others were sent could learn of it by the time that its own data takes.
+        if own == Own::Sent {
+            let places = self.places.entry(print).or_default();
+            // The oldest may be in a volume that the other end has let go of.
+            if places.len() == MAX_PLACES {
+                places.remove(0);
+            }
+            places.push(Place {
+                volume: serial,
+                chunk,
+            });
         }
         let bytes = bytes.into();
         volume.chunks.push(Chunk { print, bytes });
@@ -382,7 +398,7 @@ impl History {
         (volume.scope == *scope).then_some(Named { serial, chunks })
     }
 
-    /// Where chunks with this print are.
+    /// Where chunks with this print that this end has sent are, the latest last.
     pub(super) fn places(&self, print: &Print) -> Vec<Place> {
         self.places.get(print).cloned().unwrap_or_default()
     }

@@ -14,7 +14,7 @@ use crate::layout::FOUR;
 use crate::settings::BoxSettings;
 
 /// How much is held by default, in bytes.
-const MEMORY: usize = 64 << 20;
+const MEMORY: usize = 128 << 20;
 
 /// Less would hold next to nothing.
 const MIN_MEMORY: usize = 1 << 20;
@@ -34,7 +34,7 @@ pub(super) fn pair(settings: &BoxSettings) -> Result<PairSettings, McError> {
         return Err(McError::config("memory: at least 1048576 bytes"));
     }
     let purposes = match &settings.shorten[..] {
-        [] => vec![FOUR[1].to_owned(), FOUR[3].to_owned()],
+        [] => vec![FOUR[3].to_owned()],
         some => some.to_vec(),
     };
     Ok(PairSettings {
