@@ -3,7 +3,8 @@
 //!
 //! Is not: another implementation; a way for async code to block. Each connection has a small
 //! runtime of its own, and whichever thread waits for it runs it. So there is no thread in the
-//! background, nothing is lost by a `fork`, and no connection waits for another.
+//! background that a `fork` would lose, and no connection waits for another. A connection belongs
+//! to the process that made it: make it after the fork.
 //!
 //! Invariants: the two halves of a session never wait for each other, so two threads may send and
 //! receive at the same time; a call ends, with an error at the latest, within the time-outs of the
@@ -357,7 +358,10 @@ impl Waits {
             // Only a drop takes it.
             return Err(Error::Interrupted);
         };
-        let deadline = self.limit.map(|limit| (Instant::now() + limit, limit));
+        // What the clock cannot hold is no limit.
+        let deadline = self
+            .limit
+            .and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
         let mut work = pin!(work);
         loop {
             let left = deadline.map(|(deadline, _)| deadline.duration_since(Instant::now()));

@@ -208,6 +208,16 @@ fn an_end_that_is_dropped_is_a_cut() {
 }
 
 #[test]
+fn a_limit_that_no_clock_holds_is_none() {
+    let [mut near, mut far] = pair();
+    near.sender.set_timeout(Some(Duration::MAX));
+    far.receiver.set_timeout(Some(Duration::MAX));
+    near.sender.send(BODY, b"x").expect("sent");
+    let delivery = far.receiver.recv().expect("good").expect("more");
+    assert_eq!(delivery.payload, b"x");
+}
+
+#[test]
 fn a_server_that_says_nothing_is_an_error_in_time() {
     let (_silent, address) = listener();
     let settings = ClientSettings {
