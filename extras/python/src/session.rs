@@ -148,14 +148,21 @@ impl Session {
         work: impl FnOnce(&mut H) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
         let done = py.detach(|| {
-            let mut half = match half.try_lock() {
-                Ok(half) => half,
+            if self.signals.is_closed.load(Ordering::SeqCst) {
+                return Some(None);
+            }
+            let mut taken = match half.try_lock() {
+                Ok(taken) => taken,
                 Err(TryLockError::WouldBlock) => return None,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             };
-            let done = half.as_mut().map(work);
-            if self.signals.is_closed.load(Ordering::SeqCst) {
-                *half = None;
+            let done = taken.as_mut().map(work);
+            drop(taken);
+            // Asked once the half is free: from then on, `close` drops it.
+            if self.signals.is_closed.load(Ordering::SeqCst)
+                && let Ok(mut taken) = half.try_lock()
+            {
+                *taken = None;
             }
             Some(done)
         });
@@ -351,13 +358,14 @@ fn timeouts(handshake: f64, idle: f64) -> PyResult<Timeouts> {
     })
 }
 
-/// A socket of Python's, which has given it up.
-fn adopted(fd: i32) -> PyResult<TcpStream> {
+/// A socket of Python's, which gives it up here: where arguments are refused before, it keeps it.
+fn adopted(sock: &Bound<'_, PyAny>) -> PyResult<TcpStream> {
+    let fd: i32 = sock.call_method0("detach")?.extract()?;
     if fd < 0 {
         return Err(closed());
     }
-    // SAFETY: `mctls/_socket.py` passes what `socket.detach()` has returned, once: this is the
-    // descriptor's only owner from now on.
+    // SAFETY: `mctls/_socket.py` passes a `socket.socket`, whose `detach` has returned this once:
+    // this is the descriptor's only owner from now on.
     Ok(unsafe { TcpStream::from_raw_fd(fd) })
 }
 
@@ -408,13 +416,13 @@ fn contexts(via: &[ViaArgument], division: Division) -> PyResult<Vec<Context>> {
 /// Connects to a server by middleboxes, over a socket to the first of them if there is one.
 #[pyfunction]
 #[pyo3(signature = (
-    *, fd, address, server_hostname, via, contexts, accept_less, post_quantum, roots,
+    *, sock, address, server_hostname, via, contexts, accept_less, post_quantum, roots,
     middlebox_roots, handshake, idle
 ))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn connect(
     py: Python<'_>,
-    fd: Option<i32>,
+    sock: Option<&Bound<'_, PyAny>>,
     address: String,
     server_hostname: String,
     via: Vec<String>,
@@ -427,7 +435,7 @@ pub(crate) fn connect(
     idle: f64,
 ) -> PyResult<Session> {
     // First, so that it is closed in any case.
-    let stream = fd.map(adopted).transpose()?;
+    let stream = sock.map(adopted).transpose()?;
     let via: Result<Vec<_>, _> = via.iter().map(|text| ViaArgument::parse(text)).collect();
     let via = via.map_err(PyValueError::new_err)?;
     let contexts = self::contexts(&via, contexts)?;
@@ -465,17 +473,17 @@ pub(crate) fn connect(
 
 /// Takes a client's connection, as a server.
 #[pyfunction]
-#[pyo3(signature = (*, fd, identity, middlebox_roots, admitted, handshake, idle))]
+#[pyo3(signature = (*, sock, identity, middlebox_roots, admitted, handshake, idle))]
 pub(crate) fn accept(
     py: Python<'_>,
-    fd: i32,
+    sock: &Bound<'_, PyAny>,
     identity: PyRef<'_, Identity>,
     middlebox_roots: PyRef<'_, Roots>,
     admitted: Option<HashMap<String, HashMap<String, String>>>,
     handshake: f64,
     idle: f64,
 ) -> PyResult<Session> {
-    let stream = adopted(fd)?;
+    let stream = adopted(sock)?;
     let admitted = admitted.map(Admitted::new).transpose()?;
     let settings = ServerSettings {
         identity: identity.parts(),

@@ -10,7 +10,8 @@ from typing import Optional
 
 import mctls
 import requests
-from mctls.requests import MctlsAdapter, socket_of
+import urllib3
+from mctls.requests import MctlsAdapter, _pieces, socket_of
 from place import PROGRAM, Place, page
 
 URL = "https://page.example"
@@ -48,6 +49,8 @@ class Fetching(unittest.TestCase):
     ) -> requests.Session:
         session = requests.Session()
         self.addCleanup(session.close)
+        # Proxies of whoever runs the tests.
+        session.trust_env = False
         context = self.place.client()
         adapter = MctlsAdapter(
             via=via, trust=context, contexts=contexts, connect=connect or self.site
@@ -91,6 +94,17 @@ class Fetching(unittest.TestCase):
         pieces = iter([b"in ", b"chunks"])
         for body in (b"whole", pieces):
             self.assertEqual(session.post(URL + "/", data=body).status_code, 405)
+
+    def test_a_body_is_bytes_in_whatever_shape(self) -> None:
+        for body in (b"body", bytearray(b"body"), memoryview(b"body"), "body"):
+            self.assertEqual(list(_pieces(body)), [b"body"])
+        self.assertEqual(list(_pieces(iter(["a", bytearray(b"b")]))), [b"a", b"b"])
+        for empty in (None, b"", bytearray(), memoryview(b"")):
+            self.assertEqual(list(_pieces(empty)), [])
+        with self.assertRaises(TypeError):
+            list(_pieces([1, 2]))
+        response = self.session().post(URL + "/", data=bytearray(b"whole"))
+        self.assertEqual(response.status_code, 405)
 
     def test_a_page_may_be_streamed(self) -> None:
         with self.session(*self.by_both()).get(URL + "/", stream=True) as response:
@@ -166,6 +180,12 @@ class Fetching(unittest.TestCase):
             address = "127.0.0.1:%d" % silent.getsockname()[1]
             with self.assertRaises(requests.exceptions.ConnectTimeout):
                 self.session(connect=address).get(URL + "/", timeout=0.3)
+            with self.assertRaises(requests.exceptions.ConnectTimeout):
+                limits = urllib3.Timeout(total=0.3)
+                self.session(connect=address).get(URL + "/", timeout=limits)  # type: ignore[arg-type]
+        for limits in (urllib3.Timeout(), urllib3.Timeout(connect=20, total=30)):
+            response = self.session().get(URL + "/", timeout=limits)  # type: ignore[arg-type]
+            self.assertEqual(response.status_code, 200)
 
     def test_what_cannot_be_is_refused(self) -> None:
         session = self.session()
@@ -173,6 +193,10 @@ class Fetching(unittest.TestCase):
             session.get(URL + "/", verify=False)
         with self.assertRaises(ValueError):
             session.get(URL + "/", headers={"X": "caf\u00e9\x00"})
+        with self.assertRaises(requests.exceptions.ProxyError) as refused:
+            session.get(URL + "/", proxies={"https": "http://127.0.0.1:9"})
+        self.assertIn("no proxy can be used", str(refused.exception))
+        self.assertEqual(session.get(URL + "/", proxies={"ftp": "http://x"}).status_code, 200)
         cache = self.place.middlebox("cache.example", "cache")
         with self.assertRaises(ValueError):
             self.session(f"cache.example@{cache}=cache").get(URL + "/")

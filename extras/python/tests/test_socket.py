@@ -62,6 +62,16 @@ class Sessions(unittest.TestCase):
             near.sendall(b"x")
             self.assertEqual(far.recv(), b"x")
 
+    def test_data_is_bytes_and_not_a_number(self) -> None:
+        near, far = self.place.pair(contexts=("all",))
+        with near, far:
+            for send in (near.sendall, near.send):
+                with self.assertRaises(TypeError):
+                    send(5)  # type: ignore[arg-type]
+            near.sendall(memoryview(b"abcd")[::2])
+            self.assertEqual(near.send(bytearray(b"e")), 1)
+            self.assertEqual((far.recv(), far.recv()), (b"ac", b"e"))
+
     def test_a_session_is_a_file(self) -> None:
         near, far = self.place.pair()
         with near, far:
@@ -90,6 +100,25 @@ class Sessions(unittest.TestCase):
             self.assertEqual(far[0].recv(), b"x")
             near.close()
             far[0].close()
+
+    def test_a_socket_stays_open_where_an_argument_has_a_wrong_type(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            with socket.create_connection(listener.getsockname()) as sock:
+                client = self.place.client()
+                for more in ({"contexts": 300}, {"contexts": [1]}, {"via": [1]}):
+                    with self.assertRaises((TypeError, OverflowError)):
+                        client.wrap_socket(
+                            sock,
+                            server_hostname="page.example",
+                            address=("127.0.0.1", 9),
+                            **more,
+                        )
+                    self.assertNotEqual(sock.fileno(), -1)
+                server = self.place.server()
+                server.idle_timeout = "1"  # type: ignore[assignment]
+                with self.assertRaises(TypeError):
+                    server.wrap_socket(sock, server_side=True)
+                self.assertNotEqual(sock.fileno(), -1)
 
     def test_a_middlebox_sees_what_it_was_granted(self) -> None:
         box = self.place.middlebox("null.example", "null")
@@ -152,8 +181,10 @@ class Sessions(unittest.TestCase):
             self.assertIsInstance(late.exception, mctls.MctlsTimeoutError)
             self.assertIsInstance(late.exception, ssl.SSLError)
             far.sendall(b"late", context="answer")
-            near.settimeout(None)
+            # More than the clock holds.
+            near.settimeout(1e19)
             self.assertEqual(near.recv(), b"late")
+            near.settimeout(None)
             with self.assertRaises(ValueError):
                 near.settimeout(0)
 

@@ -1,3 +1,4 @@
+import socket
 from collections.abc import Mapping, Sequence
 from typing import Optional, Union
 
@@ -36,7 +37,7 @@ class Answer:
 def request_head(method: str, target: str, headers: Sequence[tuple[str, bytes]]) -> bytes: ...
 def connect(
     *,
-    fd: Optional[int],
+    sock: Optional[socket.socket],
     address: str,
     server_hostname: str,
     via: Sequence[str],
@@ -50,7 +51,7 @@ def connect(
 ) -> Session: ...
 def accept(
     *,
-    fd: int,
+    sock: socket.socket,
     identity: Identity,
     middlebox_roots: Roots,
     admitted: Optional[Mapping[str, Mapping[str, str]]],

@@ -208,15 +208,15 @@ class MctlsContext:
         address: Optional[Address] = None,
     ) -> MctlsSocket:
         timeout: Optional[float] = None
-        fd: Optional[int] = None
+        taken: Optional[socket.socket] = None
         if isinstance(sock, socket.socket):
             timeout = _checked(sock.gettimeout())
-            fd = sock.detach()
+            taken = sock
         else:
             address = sock
         assert address is not None
         session = _native.connect(
-            fd=fd,
+            sock=taken,
             address=_text(address),
             server_hostname=server_hostname,
             via=list(via),
@@ -237,7 +237,7 @@ class MctlsContext:
             raise ValueError("a server needs a certificate: load_cert_chain")
         timeout = _checked(sock.gettimeout())
         session = _native.accept(
-            fd=sock.detach(),
+            sock=sock,
             identity=self._identity,
             middlebox_roots=self._middlebox_roots,
             admitted=self._admitted,
@@ -305,11 +305,11 @@ class MctlsSocket:
             if len(names) != 1:
                 raise ValueError(f"context is needed: one of {', '.join(names)}")
             context = names[0]
-        self._session.send(context, data if isinstance(data, bytes) else bytes(data), self._timeout)
+        self._session.send(context, _bytes(data), self._timeout)
 
     def send(self, data: ReadableBuffer, context: Optional[str] = None) -> int:
         """Sends all of it, and returns its length."""
-        data = bytes(data)
+        data = _bytes(data)
         self.sendall(data, context)
         return len(data)
 
@@ -466,6 +466,11 @@ def _checked(timeout: Optional[float]) -> Optional[float]:
     if timeout is not None and timeout <= 0:
         raise ValueError("a session cannot be used without waiting; give a time-out above 0")
     return timeout
+
+
+def _bytes(data: ReadableBuffer) -> bytes:
+    # Without the view, a number would be as many zeros.
+    return data if isinstance(data, bytes) else bytes(memoryview(data))
 
 
 def _text(address: Address) -> str:

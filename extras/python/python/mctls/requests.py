@@ -25,7 +25,8 @@ from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
-from urllib3 import HTTPResponse
+from requests.utils import select_proxy
+from urllib3 import HTTPResponse, Timeout
 from urllib3._collections import HTTPHeaderDict
 
 from . import _native
@@ -48,8 +49,11 @@ class MctlsAdapter(HTTPAdapter):
     of authorities, or a context. ``connect`` says where servers are, if not where their names lead:
     ``HOST:PORT`` for all, or a mapping of hosts.
 
-    The adapter's trust holds: ``verify`` of a request may not be False and is not used otherwise,
-    and neither are ``proxies``. ``cert`` is refused, since clients show no certificates.
+    The adapter's trust holds: ``verify`` of a request may not be False and is not used otherwise.
+    ``cert`` is refused, since clients show no certificates, and so are proxies, those of the
+    environment too.
+
+    Mounted for ``http://`` as well, it refuses what a redirect would send there.
     """
 
     def __init__(
@@ -87,11 +91,16 @@ class MctlsAdapter(HTTPAdapter):
             raise ValueError("certificates are always verified")
         if cert is not None:
             raise ValueError("clients show no certificates")
-        connect_timeout, read_timeout = _timeouts(timeout)
+        proxy = select_proxy(request.url or "", dict(proxies or {}))
+        if proxy:
+            where = "no proxy can be used; name none, nor in the environment (trust_env=False)"
+            raise requests.exceptions.ProxyError(where, request=request)
+        limits = _limits(timeout)
         sock: Optional[MctlsSocket] = None
         try:
-            sock = self._open(request, connect_timeout)
-            sock.settimeout(read_timeout)
+            limits.start_connect()
+            sock = self._open(request, _seconds(limits.connect_timeout))
+            sock.settimeout(_seconds(limits.read_timeout))
             response = self._exchange(request, sock)
         except BaseException as error:
             if sock is not None:
@@ -271,14 +280,16 @@ def _pieces(body: object) -> Iterable[bytes]:
         return
     if isinstance(body, str):
         body = body.encode("utf-8")
-    if isinstance(body, bytes):
+    if isinstance(body, (bytes, bytearray, memoryview)):
         if body:
-            yield body
+            yield bytes(body)
         return
     read = getattr(body, "read", None)
     pieces = iter(lambda: read(1 << 16), b"") if read else cast("Iterable[object]", body)
     for piece in pieces:
-        data = piece.encode("utf-8") if isinstance(piece, str) else cast(bytes, piece)
+        # The view refuses numbers, which would become as many zeros.
+        view = piece.encode("utf-8") if isinstance(piece, str) else cast(bytes, piece)
+        data = bytes(memoryview(view))
         if not data:
             if read:
                 return
@@ -286,11 +297,16 @@ def _pieces(body: object) -> Iterable[bytes]:
         yield data
 
 
-def _timeouts(timeout: object) -> tuple[Optional[float], Optional[float]]:
-    if isinstance(timeout, tuple):
-        connect, read = timeout
-        return connect, read
-    return cast("Optional[float]", timeout), cast("Optional[float]", timeout)
+def _limits(timeout: object) -> Timeout:
+    if isinstance(timeout, Timeout):
+        return timeout.clone()
+    connect, read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
+    return Timeout(connect=connect, read=read)
+
+
+def _seconds(limit: object) -> Optional[float]:
+    # None, or what stands for a default. Where nothing is left of a total, a wait is a time-out.
+    return max(limit, 0.001) if isinstance(limit, (int, float)) else None
 
 
 def _translated(
