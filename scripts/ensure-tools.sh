@@ -183,14 +183,14 @@ ensure_openssl() {
 # What builds and tests the Python package: a virtual environment with the packages of extras/python/tools.txt.
 ensure_python() {
     local folder="$DENY_ROOT/python" wanted=extras/python/tools.txt
-    cmp -s "$wanted" "$folder/made-of" && return 0
+    cmp -s "$wanted" "$folder/made-of" && "$folder/bin/python" -c "" 2>/dev/null && return 0
     ensure_commands python3:python3 || return $?
     # The module is no command.
     python3 -c 'import ensurepip, venv' 2>/dev/null || ensure_commands no-venv-module:python3-venv || return $?
     say "installing maturin and what the Python package is tested with into $folder (once)"
     rm -rf "$folder"
     if python3 -m venv "$folder" &&
-        "$folder/bin/pip" --quiet --disable-pip-version-check install --requirement "$wanted" </dev/null; then
+        "$folder/bin/pip" --quiet --disable-pip-version-check --retries 1 --timeout 5 install --requirement "$wanted" </dev/null; then
         cp "$wanted" "$folder/made-of"
         return 0
     fi
