@@ -104,7 +104,7 @@ splitting: programs
 	$(LAB) split --out docs/results
 	$(LAB) report docs/results
 
-## mctls: multi-context TLS beside split TLS and end-to-end TLS, and the report, into docs/results (root; an idle machine; ten minutes)
+## mctls: multi-context TLS beside split TLS and end-to-end TLS, and the report, into docs/results (root; an idle machine; a quarter of an hour)
 mctls:
 	@$(ENSURE) rust build lab
 	$(CARGO) build --locked --release --package tandem-lab
