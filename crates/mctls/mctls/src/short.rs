@@ -6,8 +6,8 @@
 //!  short   header 11 | evidence | AEAD(tag 16 | steps)                    in place of a record
 //! ```
 //!
-//! Is: one middlebox's end of such a hop ([`Hop`]). Is not: what both hold ([`history`]), where
-//! data is cut ([`cut`]), the steps ([`steps`]), or sockets.
+//! Is: one middlebox's end of such a hop ([`Hop`]). Is not: what both hold (`history`), where
+//! data is cut (`cut`), the steps (`steps`), or sockets.
 //!
 //! Invariants: endpoints see the records that they would see without this; nothing is sent in this
 //! form before the neighbour has proved the pair's key in this session; what is restored is given
