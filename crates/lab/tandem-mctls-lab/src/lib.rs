@@ -35,12 +35,12 @@ use rand_pcg::Pcg64Mcg;
 use tandem_report as report;
 use tandem_report::mctls_row::{McPart, ROWS};
 use tandem_testbed::console::{self, Console};
+use tandem_testbed::rows::Rows;
 use tandem_testbed::{Effort, LabError, circumstances, interrupt, lease};
 
 use parts::Evaluation;
 use pki::Pki;
 use plan::Plan;
-use rows::Rows;
 
 /// What to evaluate and how.
 #[derive(Debug, Clone)]
@@ -98,5 +98,5 @@ pub fn mctls(options: &MctlsOptions) -> Result<PathBuf, LabError> {
     let tables = report::mctls_markdown(rows.all());
     fs::write(path.with_extension("md"), &tables).map_err(LabError::io("write mctls.md"))?;
     console::result(&tables);
-    rows.verdict().map(|()| path)
+    rows::verdict(rows.all()).map(|()| path)
 }

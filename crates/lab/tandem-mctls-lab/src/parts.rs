@@ -12,6 +12,7 @@ use rand_pcg::Pcg64Mcg;
 use tandem_netsim::link::LinkCounters;
 use tandem_report::mctls_row::{McArm, McPart, McRow, Strategy};
 use tandem_testbed::console::{Console, Progress};
+use tandem_testbed::rows::Rows;
 use tandem_testbed::{LabError, LinkSpec, interrupt};
 use tokio::task::JoinSet;
 
@@ -22,7 +23,6 @@ use crate::lines;
 use crate::pages::Page;
 use crate::pki::Pki;
 use crate::plan::{self, Order, Plan, Transfers};
-use crate::rows::Rows;
 use crate::stage::{Repeats, Stage, Times};
 
 /// What is asked for where only the first byte counts.
@@ -36,7 +36,7 @@ pub(crate) struct Evaluation<'a> {
     pub(crate) pki: Arc<Pki>,
     pub(crate) plan: &'a Plan,
     pub(crate) console: &'a Console,
-    pub(crate) rows: &'a mut Rows,
+    pub(crate) rows: &'a mut Rows<McRow>,
     pub(crate) chance: Pcg64Mcg,
     pub(crate) seed: u64,
 }

@@ -1,8 +1,4 @@
-//! Rows of `mctls.jsonl`: written as soon as there is one.
-
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+//! Which parts of `mctls.jsonl` are wanted, and whether all of its rows went well.
 
 use tandem_report::mctls_row::{McPart, McRow};
 use tandem_testbed::LabError;
@@ -28,57 +24,17 @@ pub(crate) fn parts(names: &[String]) -> Result<Vec<McPart>, LabError> {
     names.iter().map(named).collect()
 }
 
-/// Where rows go.
-pub(crate) struct Rows {
-    path: PathBuf,
-    file: BufWriter<File>,
-    rows: Vec<McRow>,
-}
-
-impl Rows {
-    /// An empty file.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub(crate) fn create(path: &Path) -> Result<Self, LabError> {
-        let file = File::create(path).map_err(LabError::io(format!("write {}", path.display())))?;
-        Ok(Self {
-            path: path.to_owned(),
-            file: BufWriter::new(file),
-            rows: Vec::new(),
-        })
-    }
-
-    /// Writes one.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub(crate) fn push(&mut self, row: McRow) -> Result<(), LabError> {
-        let io = || LabError::io(format!("write {}", self.path.display()));
-        let line = serde_json::to_string(&row).map_err(|error| io()(error.into()))?;
-        writeln!(self.file, "{line}").map_err(io())?;
-        self.file.flush().map_err(io())?;
-        self.rows.push(row);
-        Ok(())
-    }
-
-    /// All of them.
-    pub(crate) fn all(&self) -> &[McRow] {
-        &self.rows
-    }
-
-    /// # Errors
-    /// `TrialsFailed` where one of them has failed.
-    pub(crate) fn verdict(&self) -> Result<(), LabError> {
-        let failed = self.rows.iter().filter(|row| !row.ok).count();
-        match self.rows.iter().find_map(|row| row.error.clone()) {
-            Some(why) => Err(LabError::TrialsFailed {
-                failed,
-                trials: self.rows.len(),
-                why,
-            }),
-            None => Ok(()),
-        }
+/// # Errors
+/// `TrialsFailed` where one of them has failed.
+pub(crate) fn verdict(rows: &[McRow]) -> Result<(), LabError> {
+    let failed = rows.iter().filter(|row| !row.ok).count();
+    match rows.iter().find_map(|row| row.error.clone()) {
+        Some(why) => Err(LabError::TrialsFailed {
+            failed,
+            trials: rows.len(),
+            why,
+        }),
+        None => Ok(()),
     }
 }
 

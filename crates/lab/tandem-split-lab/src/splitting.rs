@@ -28,16 +28,16 @@ use tandem_netsim::link::LinkConfig;
 
 use parts::Stand;
 use plan::Plan;
-use row::Rows;
 use site::Site;
 use tandem_report as report;
-use tandem_report::split_row::{Part, ROWS};
+use tandem_report::split_row::{Part, ROWS, SplitRow};
 use tandem_testbed::LabError;
 use tandem_testbed::circumstances;
 use tandem_testbed::console::{self, Console, Progress};
 use tandem_testbed::effort::Effort;
 use tandem_testbed::interrupt;
 use tandem_testbed::links::LinkSpec;
+use tandem_testbed::rows::Rows;
 use trace::{LOGS, Trace};
 
 /// What to evaluate and how.
@@ -93,7 +93,7 @@ pub fn split(options: &SplitOptions) -> Result<PathBuf, LabError> {
     let table = report::splitting_markdown(rows.all());
     fs::write(path.with_extension("md"), &table).map_err(LabError::io("write splitting.md"))?;
     console::result(&table);
-    rows.verdict().map(|()| path)
+    row::verdict(&rows).map(|()| path)
 }
 
 /// The stretches of the logs that are there, each with its name.
@@ -131,7 +131,7 @@ struct Evaluation<'a> {
     parts: &'a [Part],
     plan: &'a Plan,
     console: &'a Console,
-    rows: &'a mut Rows,
+    rows: &'a mut Rows<SplitRow>,
 }
 
 impl Evaluation<'_> {

@@ -35,6 +35,7 @@ mod pcapng;
 pub mod pki;
 pub mod programs;
 pub mod proxies;
+pub mod rows;
 pub mod server;
 mod ssh;
 pub mod topology;

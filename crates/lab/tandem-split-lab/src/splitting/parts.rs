@@ -10,7 +10,6 @@ use rand_pcg::Pcg64Mcg;
 use tandem_netsim::link::LinkConfig;
 
 use super::plan::Plan;
-use super::row::Rows;
 use super::site::{About, Fetched, Site, Source, Volunteer};
 use super::trace::Trace;
 use super::tree::Object;
@@ -19,6 +18,7 @@ use tandem_testbed::LabError;
 use tandem_testbed::console::Progress;
 use tandem_testbed::interrupt;
 use tandem_testbed::links::LinkSpec;
+use tandem_testbed::rows::Rows;
 
 /// What a volunteer is asked for before anything is measured, so that its channel of misses is open
 /// and the certificate known.
@@ -32,7 +32,7 @@ pub(crate) struct Stand<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) link: &'a LinkSpec,
     pub(crate) site: Site,
-    pub(crate) rows: &'a mut Rows,
+    pub(crate) rows: &'a mut Rows<SplitRow>,
     pub(crate) progress: &'a mut Progress,
     pub(crate) chance: Pcg64Mcg,
 }

@@ -1,13 +1,8 @@
-//! Rows of `splitting.jsonl`: written as soon as there is one, and whether every byte was the
-//! server's.
-
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+//! Which parts of `splitting.jsonl` are wanted, and whether every byte was the server's.
 
 use tandem_report::split_row::{Part, SplitRow};
-
 use tandem_testbed::LabError;
+use tandem_testbed::rows::Rows;
 
 /// The parts of these names; all of them where there is no name.
 ///
@@ -34,70 +29,27 @@ pub(crate) fn parts(names: &[String]) -> Result<Vec<Part>, LabError> {
         .collect()
 }
 
-/// Where rows go, each as soon as there is one.
-pub(crate) struct Rows {
-    path: PathBuf,
-    file: BufWriter<File>,
-    rows: Vec<SplitRow>,
-}
-
-impl Rows {
-    /// An empty file.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub(crate) fn create(path: &Path) -> Result<Self, LabError> {
-        let file = File::create(path).map_err(LabError::io(format!("write {}", path.display())))?;
-        Ok(Self {
-            path: path.to_owned(),
-            file: BufWriter::new(file),
-            rows: Vec::new(),
-        })
+/// # Errors
+/// `BytesDiffer` or `TrialsFailed` where something of that kind is in them.
+pub(crate) fn verdict(rows: &Rows<SplitRow>) -> Result<(), LabError> {
+    let all = rows.all();
+    let trials = all.len();
+    let differing = all.iter().filter(|row| row.ok && !row.identical).count();
+    if differing > 0 {
+        return Err(LabError::BytesDiffer {
+            differing,
+            trials,
+            rows: rows.path().to_owned(),
+        });
     }
-
-    /// Writes one.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub(crate) fn push(&mut self, row: SplitRow) -> Result<(), LabError> {
-        let io = || LabError::io(format!("write {}", self.path.display()));
-        let line = serde_json::to_string(&row).map_err(|error| io()(error.into()))?;
-        writeln!(self.file, "{line}").map_err(io())?;
-        self.file.flush().map_err(io())?;
-        self.rows.push(row);
-        Ok(())
-    }
-
-    /// All of them.
-    pub(crate) fn all(&self) -> &[SplitRow] {
-        &self.rows
-    }
-
-    /// # Errors
-    /// `BytesDiffer` or `TrialsFailed` where something of that kind is in them.
-    pub(crate) fn verdict(&self) -> Result<(), LabError> {
-        let trials = self.rows.len();
-        let differing = self
-            .rows
-            .iter()
-            .filter(|row| row.ok && !row.identical)
-            .count();
-        if differing > 0 {
-            return Err(LabError::BytesDiffer {
-                differing,
-                trials,
-                rows: self.path.clone(),
-            });
-        }
-        let failed = self.rows.iter().filter(|row| !row.ok).count();
-        match self.rows.iter().find_map(|row| row.error.clone()) {
-            Some(why) => Err(LabError::TrialsFailed {
-                failed,
-                trials,
-                why,
-            }),
-            None => Ok(()),
-        }
+    let failed = all.iter().filter(|row| !row.ok).count();
+    match all.iter().find_map(|row| row.error.clone()) {
+        Some(why) => Err(LabError::TrialsFailed {
+            failed,
+            trials,
+            why,
+        }),
+        None => Ok(()),
     }
 }
 
