@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use super::history::{Own, print_of};
+use super::seal::seal_holds;
 use super::steps::{Copy, Step};
-use super::{History, Hop, MAX_LISTED, Pair};
+use super::{History, Hop, MAX_LISTED, Pair, VERSION};
 use crate::config::{PathMode, Right};
 use crate::error::{Breach, Check, Error, Malformed};
 use crate::frame::{Frame, Frames, MAX_FRAME_LEN};
@@ -360,6 +362,42 @@ fn an_end_that_starts_anew_again_and_again_is_sent_references_once_it_stays() {
         assert_eq!(cost > 16_000, number < 9, "{number}: {cost}");
         both.close(through);
     }
+}
+
+#[test]
+fn what_has_come_is_not_referred_to_by_what_is_sent() {
+    let mut history = History::new(ROOM);
+    let scope = [1; 32];
+    let mut held = history.open(scope, [[0; 8], [1; 8]]);
+    let room = held.room();
+    let chunk = noise(2_000, 1);
+    let print = print_of(&scope, &chunk);
+    history.keep(&mut held, Own::Came, room, &scope, &chunk);
+    assert_eq!(history.places(&print).len(), 0);
+    history.keep(&mut held, Own::Sent, room, &scope, &chunk);
+    assert_eq!(history.places(&print).len(), 1);
+}
+
+#[test]
+fn a_pair_of_a_later_version_is_sent_whole_records() {
+    let mut both = Both::new();
+    let mut through = both.begin(READERS, 1);
+    through.hops[0].greet(&mut Vec::new());
+    let other = &through.hops[1];
+    let sealed = seal_holds(
+        other.sealing.suite(),
+        &other.pair.key,
+        other.towards,
+        other.place,
+        &other.th,
+        vec![VERSION + 1],
+    );
+    let heard = through.hops[0].hear(&sealed, &mut both.histories[0]);
+    assert_eq!(heard, Ok(()));
+    let record = through.session.sealed(CONTEXT, &noise(4_000, 1));
+    let crossing = through.shortened(&mut both, &record);
+    let (is_short, _) = frames(&crossing).remove(0);
+    assert!(!is_short);
 }
 
 #[test]
