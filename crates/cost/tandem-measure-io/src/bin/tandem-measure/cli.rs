@@ -46,7 +46,8 @@ pub(crate) struct Cli {
     pub(crate) rate: Option<f64>,
 
     /// Search for the highest rate at which 99 % of the requests take no longer than --p99; starts
-    /// at --rate, or 50, and measures each rate for --duration
+    /// at --rate, or 50, and measures each rate for --duration, a low one until 10 connections are
+    /// due
     #[arg(long, conflicts_with = "connections")]
     pub(crate) find_rate: bool,
 

@@ -18,6 +18,8 @@ use crate::exit::Failure;
 const FIRST_RATE: f64 = 50.0;
 /// After so many times the bound a search gives a connection up: its rate is too high in any case.
 const GIVE_UP: u32 = 10;
+/// A run of a search lasts until so many connections are due: of fewer, no rate can be judged.
+const JUDGED_BY: f64 = 10.0;
 
 /// Does what the arguments say.
 pub(crate) fn run(cli: &Cli) -> Result<(), Failure> {
@@ -127,6 +129,9 @@ fn found(plan: &Plan, share: Percent, bound: Duration) -> Result<Outcome, Failur
     while let Some(rate) = search.next_rate() {
         let mut plan = plan.clone();
         plan.load = Load::Rate(rate);
+        plan.duration = plan
+            .duration
+            .max(Duration::from_secs_f64(JUDGED_BY / rate));
         plan.timeout = plan
             .timeout
             .min((GIVE_UP * bound).max(Duration::from_secs(1)));
