@@ -186,8 +186,12 @@ impl Connection {
                 }
                 Behind::Strange => Sealed::Passes,
             },
-            Sealed::Awaiting(opening, wait) => self.look_for_key(opening, wait, engine, moment),
-            Sealed::Offered(opening, since) => weigh_offer(opening, since, engine, moment),
+            Sealed::Awaiting(opening, wait) => {
+                self.look_for_key((opening, wait), streams.server, engine, moment)
+            }
+            Sealed::Offered(opening, since) => {
+                self.weigh_offer((opening, since), streams.server, engine, moment)
+            }
             other @ (Sealed::Unread
             | Sealed::Asked(_)
             | Sealed::Opening(_)
@@ -271,19 +275,20 @@ impl Connection {
         }
         let awaited = opening.awaited(moment.server);
         engine.late.flight_passes(awaited, moment.now);
-        self.without_server_key(opening, engine, moment.now)
+        self.without_server_key(opening, streams.server, engine, moment)
     }
 
     /// What becomes of a flight whose server has released no key.
     fn without_server_key<S: Store>(
         &self,
         opening: Box<Opening>,
+        server: &[u8],
         engine: &mut Engine<S>,
-        now: Instant,
+        moment: Moment,
     ) -> Sealed {
         match self.consent.offer() {
             Some(offer) if !opening.resumes() => match offer.may_be_worth() {
-                true => Sealed::Offered(opening, now),
+                true => self.weigh_offer((opening, moment.now), server, engine, moment),
                 false => {
                     engine.tell(Event::KeyNotWorth);
                     Sealed::Passes
@@ -293,11 +298,36 @@ impl Connection {
         }
     }
 
+    /// What becomes of a flight whose client's key may be worth asking for, since its beginning
+    /// came at this time. A server's key that comes now is taken: it costs no round trip. Nothing
+    /// is held on where all of the flight seems to be there, and is too short.
+    fn weigh_offer<S: Store>(
+        &self,
+        (opening, since): (Box<Opening>, Instant),
+        server: &[u8],
+        engine: &mut Engine<S>,
+        moment: Moment,
+    ) -> Sealed {
+        if opening.has_key(&engine.keys) {
+            return Sealed::Opening(opening);
+        }
+        let sealed = opening.looks_whole(server);
+        let is_worth = |sealed| {
+            let offer = self.consent.offer();
+            offer.is_some_and(|offer| offer.is_worth(sealed))
+        };
+        if moment.now < since + DECISION && sealed.is_none_or(is_worth) {
+            return Sealed::Offered(opening, since);
+        }
+        engine.tell(Event::KeyNotWorth);
+        Sealed::Passes
+    }
+
     /// What becomes of a flight that waits for its server's key.
     fn look_for_key<S: Store>(
         &self,
-        opening: Box<Opening>,
-        wait: Wait,
+        (opening, wait): (Box<Opening>, Wait),
+        server: &[u8],
         engine: &mut Engine<S>,
         moment: Moment,
     ) -> Sealed {
@@ -310,7 +340,7 @@ impl Connection {
             None => {
                 let awaited = opening.awaited(moment.server);
                 engine.late.waited_in_vain(awaited, moment.now);
-                self.without_server_key(opening, engine, moment.now)
+                self.without_server_key(opening, server, engine, moment)
             }
         }
     }
@@ -496,24 +526,6 @@ impl Connection {
         }
         Ok(resealed.bytes)
     }
-}
-
-/// What becomes of a flight whose client's key may be worth asking for. A server's key that comes
-/// now is taken: it costs no round trip.
-fn weigh_offer<S: Store>(
-    opening: Box<Opening>,
-    since: Instant,
-    engine: &mut Engine<S>,
-    moment: Moment,
-) -> Sealed {
-    if opening.has_key(&engine.keys) {
-        return Sealed::Opening(opening);
-    }
-    if moment.now < since + DECISION {
-        return Sealed::Offered(opening, since);
-    }
-    engine.tell(Event::KeyNotWorth);
-    Sealed::Passes
 }
 
 /// Remembers what an opened flight has shown; says whether its chain is held then.

@@ -16,11 +16,20 @@ use super::opened::Opened;
 /// tag (RFC 8446, sections 4.4.4 and 5.2).
 const AROUND_VERIFY_DATA: usize = 4 + 1 + 16;
 
+/// Bytes of a record with Finished alone, without its header: the shortest that holds it.
+pub(super) fn protected_finished_len(suite: Suite) -> usize {
+    AROUND_VERIFY_DATA
+        + match suite {
+            Suite::Aes128Gcm | Suite::ChaCha20Poly1305 => 32,
+            Suite::Aes256Gcm => 48,
+        }
+}
+
 /// A flight that has crossed.
 #[derive(Debug)]
 pub(crate) struct Crossed {
     opened: Opened,
-    /// Bytes of the shortest record that holds the client's Finished, without its header.
+    /// See [`protected_finished_len`].
     finished_len: usize,
     /// How far the client's stream was looked at.
     seen: usize,
@@ -39,13 +48,9 @@ enum Answer {
 impl Crossed {
     /// One of which the client's answer begins at `from` of its stream: behind its hello.
     pub(crate) fn new(opened: Opened, suite: Suite, from: usize) -> Self {
-        let verify_data = match suite {
-            Suite::Aes128Gcm | Suite::ChaCha20Poly1305 => 32,
-            Suite::Aes256Gcm => 48,
-        };
         Self {
             opened,
-            finished_len: AROUND_VERIFY_DATA + verify_data,
+            finished_len: protected_finished_len(suite),
             seen: from,
             answer: Answer::ToCome,
         }

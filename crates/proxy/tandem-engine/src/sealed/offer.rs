@@ -13,6 +13,10 @@ const COMPRESSED_AWAY: usize = 5;
 /// Fewest bytes that are worth it whatever the link: offer, question and key take about 60.
 const MIN_SPARED: usize = 100;
 
+/// About the longest flight that a site sends whose flights are not held: post-quantum
+/// certificates have 20,000 bytes.
+const MAX_USUAL: usize = 20_000;
+
 /// What the client side says of a client that may hand in the key of the server's flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyOffer {
@@ -23,20 +27,26 @@ pub struct KeyOffer {
 }
 
 impl KeyOffer {
-    /// Whether it can be worth asking for: where no side knows the rate of its line, or that is
-    /// fast, no flight is long enough, and none has to wait until it is known how long it is.
+    /// Whether it can be worth asking for, before anything of the flight has come: where no side
+    /// knows the rate of its line, or that is fast, no flight is long enough, and none has to wait
+    /// until it is known how long it is.
     pub(crate) fn may_be_worth(self) -> bool {
-        self.least < usize::from(u16::MAX)
+        self.is_worth(FRESH + self.held.max(MAX_USUAL))
     }
 
-    /// Whether the key is worth asking for, where so many bytes of sealed records have come.
+    /// Whether the key is worth asking for, where so many bytes of sealed records have come: now,
+    /// or from the next visit on. Of a site of which nothing is held, little is spared now, and
+    /// never anything if its flight is never opened; so a first visit may cost a round trip that
+    /// the second one earns.
     pub(crate) fn is_worth(self, sealed: usize) -> bool {
-        self.spared(sealed) >= self.least.max(MIN_SPARED)
+        let least = self.least.max(MIN_SPARED);
+        let repeats = sealed.saturating_sub(FRESH);
+        let is_first = self.held == 0;
+        self.spared(repeats) >= least || (is_first && repeats >= least.saturating_mul(2))
     }
 
-    /// Bytes that would be spared, about.
-    fn spared(self, sealed: usize) -> usize {
-        let repeats = sealed.saturating_sub(FRESH);
+    /// Bytes that would be spared of those that repeat, about.
+    fn spared(self, repeats: usize) -> usize {
         let held = repeats.min(self.held);
         held + (repeats - held) / COMPRESSED_AWAY
     }
@@ -53,22 +63,50 @@ mod tests {
             (4_000, 450, 4_500, true),
             (4_000, 450, 800, false),
             (0, 450, 4_500, true),
-            (0, 450, 2_000, false),
+            (0, 9_600, 12_000, false),
             (4_000, 9_600, 4_500, false),
             (40_000, 9_600, 12_000, true),
             // Whatever the link: a resumption, or less than what the question takes.
             (4_000, 0, 300, false),
             (4_000, 0, 520, true),
-            (0, 0, 850, false),
+            (0, 0, 550, false),
         ] {
             let offer = KeyOffer { held, least };
             assert_eq!(offer.is_worth(sealed), is_worth, "{offer:?} {sealed}");
-            assert!(offer.may_be_worth());
         }
-        let never = KeyOffer {
-            held: 60_000,
-            least: usize::from(u16::MAX),
-        };
-        assert!(!never.may_be_worth() && !never.is_worth(1 << 16));
+    }
+
+    #[test]
+    fn a_short_chain_is_asked_for_once_where_the_next_visit_earns_it() {
+        // A chain of one at 2,400 bit/s and 1.5 s: RSA, and ECDSA with a small certificate.
+        for (held, sealed, is_worth) in [
+            (0, 1_700, true),
+            (1_300, 1_700, true),
+            (0, 1_000, false),
+            // Something is held, and it is another flight: nothing says that it comes again.
+            (100, 1_700, false),
+        ] {
+            let offer = KeyOffer { held, least: 450 };
+            assert_eq!(offer.is_worth(sealed), is_worth, "{held} {sealed}");
+        }
+    }
+
+    #[test]
+    fn no_flight_is_worth_it_where_the_line_carries_more_in_a_round_trip() {
+        // What 2.4 and 128 kbit/s and 2 Mbit/s carry in 1.5 and 0.6 s and in 30 and 60 ms.
+        for (held, least, may_be_worth) in [
+            (0, 0, true),
+            (0, 450, true),
+            (3_000, 450, true),
+            (3_000, 7_500, false),
+            (3_000, 15_000, false),
+            (0, 9_600, true),
+            (3_000, 9_600, false),
+            (19_000, 9_600, true),
+            (60_000, usize::from(u16::MAX), false),
+        ] {
+            let offer = KeyOffer { held, least };
+            assert_eq!(offer.may_be_worth(), may_be_worth, "{offer:?}");
+        }
     }
 }

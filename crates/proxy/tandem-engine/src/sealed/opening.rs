@@ -22,7 +22,7 @@ use tandem_wire::tls::{
     ContentType, ExtensionType, HandshakeType, ProtocolVersion, Records, ServerHello,
 };
 
-use super::crossed::Crossed;
+use super::crossed::{Crossed, protected_finished_len};
 use super::keys::ReleasedKeys;
 use super::late::Awaited;
 use super::message;
@@ -208,6 +208,25 @@ impl Opening {
         let sealed = stream.get(start + clear..)?;
         let is_sealed = sealed.first() == Some(&ContentType::ApplicationData.as_u8());
         is_sealed.then_some((start + clear, sealed.len()))
+    }
+
+    /// Before anything was opened: bytes of sealed records that have come, where these look like
+    /// all of the flight. They end with a record, and one has the length of Finished alone, or the
+    /// first one is too long for EncryptedExtensions alone; tickets and data may follow. A server
+    /// that writes in other pieces is waited for.
+    pub(crate) fn looks_whole(&self, stream: &[u8]) -> Option<usize> {
+        /// Bytes that EncryptedExtensions hardly has.
+        const LONG: usize = 400;
+        let (from, sealed) = self.sealed_from(stream)?;
+        let finished = protected_finished_len(self.suite);
+        let mut records = Records::new(stream.get(from..)?);
+        let (mut has_end, mut is_first) = (false, true);
+        for record in records.by_ref() {
+            let length = record.ok()?.fragment.len();
+            has_end |= length == finished || (is_first && length >= LONG);
+            is_first = false;
+        }
+        (records.offset() == sealed && has_end).then_some(sealed)
     }
 
     /// The clear part has crossed, as far as to here in the server's stream.

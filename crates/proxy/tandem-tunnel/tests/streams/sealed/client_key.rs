@@ -227,6 +227,72 @@ fn what_is_not_worth_a_round_trip_or_cannot_be_opened_is_not_asked_for() {
     }
 }
 
+#[test]
+fn where_no_flight_can_be_worth_a_round_trip_none_is_held_for_a_moment() {
+    let apart = [(12, 0), (2_788, 0), (264, 0)];
+    // 1 Mbit/s and 60 ms; 2.4 kbit/s and 1.5 s, and a flight that is too short; the same in a
+    // record for each message, of which the last is Finished.
+    let short = messages_with(&[noise(40, 1), noise(40, 2)], 1_000);
+    let rates = [(1_000_000, 60), (2_400, 1_500), (2_400, 1_500)];
+    let visits = [
+        visit(1_000),
+        Visit::new(Suite::Aes128Gcm, &short, &[], 1_000),
+        Visit::new(
+            Suite::Aes256Gcm,
+            &short,
+            &[(12, 0), (568, 0), (264, 0)],
+            1_000,
+        ),
+    ];
+    for ((rate, millis), visit) in rates.into_iter().zip(visits) {
+        let mut pair = consenting();
+        let round_trip = Duration::from_millis(millis);
+        pair.offers = Some(Prefer::Time.offered_at(Some(rate), round_trip));
+        let begun = pair.clock.now;
+        let outcome = pair.client_releases(&visit, Duration::ZERO, visit.key());
+        assert_eq!(pair.clock.now, begun, "{rate} bit/s: nothing is held");
+        assert_eq!(outcome.count(1, Event::FlightWritten), 0, "{rate}");
+        let names = ["record_keys_asked", "record_keys_not_worth"];
+        assert_eq!(all_counted(&mut pair, names), [0, 1], "{rate}");
+    }
+    // Where one can be, and this one seems to be whole, nothing is held either; where it does not,
+    // for 20 ms.
+    for (cuts, cut, held) in [(&apart[..], None, 0), (&apart, Some(300), 20)] {
+        let mut pair = consenting();
+        pair.offers = Some(Prefer::Time.offered_at(Some(1_000_000), MILLISECOND * 30));
+        let mut visit = Visit::new(Suite::Aes128Gcm, &messages(1_000), cuts, 1_000);
+        if let Some(at) = cut {
+            // The rest comes once the client has said something.
+            let rest = visit.said.turns[1].1.split_off(at);
+            let turns = [(Sender::Client, record(20, &[1])), (Sender::Server, rest)];
+            visit.said.turns.splice(2..2, turns);
+        }
+        let begun = pair.clock.now;
+        pair.client_releases(&visit, Duration::ZERO, visit.key());
+        assert_eq!(pair.clock.now, begun + held * MILLISECOND, "{cut:?}");
+        assert_eq!(counted(&mut pair, "record_keys_not_worth"), 1, "{cut:?}");
+    }
+}
+
+#[test]
+fn a_chain_of_one_on_a_slow_line_is_asked_for_from_the_first_visit_on() {
+    let chain = || certificate(&[(certificate_like(1_250, 10), Vec::new())]);
+    let visit = |seed| {
+        let encrypted = message(8, &[0, 6, 0, 16, 0, 2, 0, 0]);
+        let verify = message(15, &noise(260, seed + 30));
+        let messages = [encrypted, chain(), verify].concat();
+        Visit::new(Suite::Aes128Gcm, &messages, &[], seed)
+    };
+    let mut pair = consenting();
+    let round_trip = Duration::from_millis(1_500);
+    pair.offers = Some(Prefer::Time.offered_at(Some(2_400), round_trip));
+    for seed in [1_000, 2_000, 3_000] {
+        let visit = visit(seed);
+        let outcome = pair.client_releases(&visit, MILLISECOND, visit.key());
+        assert_eq!(outcome.count(1, Event::OpenedWritten), 1, "{seed}");
+    }
+}
+
 /// A server side to which a peer offers a key, and what it says to a flight.
 fn asked(
     visit: &Visit,
