@@ -129,9 +129,7 @@ fn found(plan: &Plan, share: Percent, bound: Duration) -> Result<Outcome, Failur
     while let Some(rate) = search.next_rate() {
         let mut plan = plan.clone();
         plan.load = Load::Rate(rate);
-        plan.duration = plan
-            .duration
-            .max(Duration::from_secs_f64(JUDGED_BY / rate));
+        plan.duration = plan.duration.max(Duration::from_secs_f64(JUDGED_BY / rate));
         plan.timeout = plan
             .timeout
             .min((GIVE_UP * bound).max(Duration::from_secs(1)));
