@@ -256,7 +256,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         TESTBED,
         "crates/lab/tandem-testbed",
         Kind::Adapter,
-        &[REPORT, IO, NETSIM, LINK, ENGINE, WIRE],
+        &[REPORT, IO, NETSIM, LINK, ENGINE, TRACE, WIRE],
     ),
     Layer::new(
         SPLIT_LAB,
@@ -314,7 +314,7 @@ pub(crate) const LAYERS: &[Layer] = &[
             Kind::Adapter,
             &[
                 MCTLS_LAB, COST_LAB, SPLIT_LAB, TESTBED, REPORT, IO, DAEMON, NETSIM, PACKET, STORE,
-                TUNNEL, WIRE,
+                TRACE, TUNNEL, WIRE,
             ],
         )
     },

@@ -10,6 +10,9 @@
 //!  frames    IP packets   unpacked  TCP        table      order, hello   handshake
 //! ```
 //!
+//! Beside that, for the lab, which captures at both ends: [`Exchange`], one connection as client
+//! and server saw it, with the time of each byte.
+//!
 //! Invariants: memory is bounded by [`Limits`] whatever the capture holds; any input gives a trace
 //! or an error, never a panic; what could not be read is in [`Trace::damage`], never silently
 //! missing.
@@ -21,14 +24,19 @@ mod connection;
 mod damage;
 mod datagram;
 mod error;
+mod exchange;
 mod facts;
 #[doc(hidden)]
 pub mod fuzzing;
 mod limits;
 mod link_type;
+mod moment;
 mod opening;
 mod read;
 mod rows;
+#[doc(hidden)]
+pub mod samples;
+mod seen;
 mod segment;
 mod session;
 mod tally;
@@ -37,11 +45,14 @@ mod tunnel;
 
 pub use damage::{Damage, DamageClass};
 pub use error::TraceError;
+pub use exchange::{Exchange, Stream, StreamPair};
 pub use facts::CaptureFacts;
 pub use limits::Limits;
+pub use moment::Moment;
 pub use opening::{Dialogue, Role};
 pub use read::{Trace, read};
 pub use rows::Rows;
+pub use seen::Seen;
 pub use session::{Ending, Flight, Handshake, ServerChain, ServerExtras, Stop};
 pub use tally::{Part, PartTally, Tally};
 pub use tunnel::Tunnel;

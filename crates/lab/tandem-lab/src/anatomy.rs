@@ -10,9 +10,9 @@ use tandem_netsim::link::Direction;
 use tandem_report::Parts;
 use tandem_testbed::describe::proxy_option_bytes;
 use tandem_testbed::emulator::{Crossing, Fate};
+use tandem_trace::Exchange;
 use tandem_wire::TcpPacket;
 
-use crate::exchange::Exchange;
 use crate::floor;
 use crate::phases::Phases;
 
@@ -165,8 +165,7 @@ fn contains(bytes: &[u8], piece: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tandem_testbed::capture::Seen;
-    use tandem_testbed::moment::Moment;
+    use tandem_trace::{Moment, Seen};
 
     use super::*;
     use crate::floor::tests::{FRESH, handshake};

@@ -33,8 +33,8 @@ use tandem_testbed::endpoints::{Endpoints, Version};
 use tandem_testbed::interrupt;
 use tandem_testbed::lease::Lease;
 use tandem_testbed::links::{self, LinkSpec};
-use tandem_testbed::moment::Moment;
 use tandem_testbed::pki;
+use tandem_trace::Moment;
 
 /// The link of the demonstration, and the one of the short demonstration.
 const LINK: &str = "iridium";

@@ -13,11 +13,11 @@
 
 use std::borrow::Cow;
 
+use tandem_trace::Exchange;
 use tandem_wire::tls::{
     ClientHello, ExtensionType, HandshakeType, ProtocolVersion, ServerHello, stream,
 };
 
-use crate::exchange::Exchange;
 use crate::phases::{self, Phases};
 
 /// IPv4's header of 20 bytes and UDP's of 8 (RFC 791, RFC 768).
@@ -190,10 +190,10 @@ fn vector16(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use tandem_testbed::capture::Seen;
+    use tandem_trace::Seen;
+    use tandem_trace::samples::conversation;
 
     use super::*;
-    use crate::exchange::tests::conversation;
 
     fn message(msg_type: u8, body: &[u8]) -> Vec<u8> {
         let length = body.len() as u16;

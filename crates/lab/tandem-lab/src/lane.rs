@@ -15,7 +15,6 @@ use tandem_netsim::link::{Direction, LinkConfig};
 use tandem_wire::{Seq, TcpFlags, TcpPacket};
 
 use crate::anatomy::{self, share_of};
-use crate::exchange::{Exchange, StreamPair};
 use crate::floor::{floor_bytes, floor_bytes_in_tls13};
 use crate::phases::{FULL_FLIGHTS, Phases};
 use crate::setup::Setup;
@@ -24,16 +23,16 @@ use tandem_report::arm::{Arm, StoreState};
 use tandem_report::row::{Crossed, Row};
 use tandem_testbed::LabError;
 use tandem_testbed::accounts::Accounts;
-use tandem_testbed::capture::{Capture, Seen};
+use tandem_testbed::capture::Capture;
 use tandem_testbed::client::{self, Identity, Outcome, Visit};
 use tandem_testbed::emulator::{CaptureFile, Crossing, Emulator, Fate};
 use tandem_testbed::endpoints::{Endpoints, KeyRelease, Releases, Sessions, Version};
 use tandem_testbed::interrupt;
-use tandem_testbed::moment::Moment;
 use tandem_testbed::pki::Chain;
 use tandem_testbed::proxies::{self, Admin, Mode, Proxies, Strategy};
 use tandem_testbed::server::{self, Server};
 use tandem_testbed::topology::{Host, Topology};
+use tandem_trace::{Exchange, Moment, Seen, StreamPair};
 
 /// How long the link must have been idle for a connection to count as over. Longer than what an
 /// endpoint waits before it answers (delayed acknowledgement: at most 40 ms on Linux), shorter than
@@ -786,10 +785,10 @@ pub(crate) fn difference(exchange: &Exchange) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tandem_trace::samples::conversation;
     use tandem_wire::tls::ProtocolVersion;
 
     use super::*;
-    use crate::exchange::tests::conversation;
     use crate::synthetic::row;
 
     #[test]

@@ -10,7 +10,6 @@
 mod anatomy;
 pub mod crowd;
 mod demo;
-pub mod exchange;
 mod exhibits;
 pub mod experiment;
 pub mod floor;

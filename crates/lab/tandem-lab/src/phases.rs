@@ -7,13 +7,11 @@
 //!
 //! Specification: RFC 5246, section 7.3; RFC 8446, section 5.1.
 
+use tandem_trace::{Exchange, Moment};
 use tandem_wire::tls::{
     ContentType, HandshakeScan, HandshakeType, ProtocolVersion, Record, Records, ServerHello,
     stream,
 };
-
-use crate::exchange::Exchange;
-use tandem_testbed::moment::Moment;
 
 /// One-way flights of a full handshake of TLS 1.2 and before.
 pub(crate) const FULL_FLIGHTS: usize = 4;

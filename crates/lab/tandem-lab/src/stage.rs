@@ -30,16 +30,17 @@ use tandem_report::arm::{Arm, StoreState};
 use tandem_report::row::Row;
 use tandem_report::situation::Situation;
 use tandem_testbed::LabError;
-use tandem_testbed::capture::{Capture, Seen};
+use tandem_testbed::capture::Capture;
 use tandem_testbed::client::{self, Outcome};
 use tandem_testbed::emulator::{CaptureFile, Emulator};
 use tandem_testbed::endpoints::{Endpoints, ServerName};
 use tandem_testbed::interrupt;
-use tandem_testbed::moment::Moment;
+use tandem_testbed::moment;
 use tandem_testbed::pki::{self, Chain, ChainSpec, KeyKind, SECOND_NAME, SERVER_NAME, Validity};
 use tandem_testbed::proxies::{self, Admin, Daemon, DaemonSpec, Mode, Strategy};
 use tandem_testbed::server::{self, Server};
 use tandem_testbed::topology::{Gateways, Host, Place, Topology};
+use tandem_trace::{Moment, Seen};
 
 /// Between two looks whether the hello has come.
 const LOOK: Duration = Duration::from_millis(1);
@@ -293,7 +294,7 @@ impl Stage {
                     None => Ok(None),
                     Some(since) => {
                         happen(harm, daemons, troupe, topology, emulator)?;
-                        Ok(Some(Moment::now().seconds_since(since)))
+                        Ok(Some(moment::now().seconds_since(since)))
                     }
                 });
                 server.resume();

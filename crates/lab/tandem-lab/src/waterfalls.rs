@@ -8,7 +8,7 @@ use tandem_report::arm::Arm;
 use tandem_report::{Waterfall, WaterfallArm, WaterfallDirection, WaterfallPacket};
 use tandem_testbed::emulator::Crossing;
 use tandem_testbed::links;
-use tandem_testbed::moment::Moment;
+use tandem_trace::Moment;
 
 /// A waterfall ends this much after the first byte of application data, as a share of the time
 /// until then. What comes after is the connection's close.

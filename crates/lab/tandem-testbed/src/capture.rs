@@ -20,9 +20,10 @@ use nix::sys::socket::{
     recvmsg, setsockopt, socket, sockopt,
 };
 use nix::sys::time::TimeSpec;
+use tandem_trace::{Moment, Seen};
 
 use crate::error::LabError;
-use crate::moment::Moment;
+use crate::moment;
 use crate::netns::Namespace;
 
 /// The largest packet that segmentation offload makes.
@@ -35,15 +36,6 @@ const SOCKET_BUFFER: usize = 8 << 20;
 /// Packets kept between two calls of [`Capture::take`]; later ones are dropped, so that a bulk
 /// transfer cannot fill the memory.
 const LIMIT: usize = 20_000;
-
-/// A packet that was seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
-    /// When, by the kernel.
-    pub at: Moment,
-    /// From the IP header on.
-    pub packet: Vec<u8>,
-}
 
 /// A capture under way, until dropped.
 #[derive(Debug)]
@@ -162,7 +154,7 @@ fn read_one(socket: &OwnedFd, buffer: &mut [u8]) -> Option<Seen> {
             }
             _ => None,
         });
-        (message.bytes, stamp.unwrap_or_else(Moment::now))
+        (message.bytes, stamp.unwrap_or_else(moment::now))
     };
     Some(Seen {
         at,

@@ -23,13 +23,14 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use tandem_netsim::link::{Direction, Input, Link, LinkConfig, LinkCounters};
+use tandem_trace::Moment;
 use tandem_wire::Instant;
 
 use crate::comment::comment;
 use crate::describe::Narrator;
 use crate::error::LabError;
 use crate::interrupt;
-use crate::moment::Moment;
+use crate::moment;
 pub use crate::pcapng::CaptureFile;
 use crate::pcapng::LinkCapture;
 use crate::topology::{LinkEnds, Place};
@@ -134,7 +135,7 @@ impl Emulator {
         })?);
         let shared = Arc::new(Shared {
             leads_to: [AtomicUsize::new(0), AtomicUsize::new(0)],
-            start: (Moment::now(), Clock::now()),
+            start: (moment::now(), Clock::now()),
             state: Mutex::new(State {
                 link: Link::new(config, seed, Instant::ZERO),
                 log: Vec::new(),

@@ -20,9 +20,9 @@ use pcap_file::pcapng::blocks::interface_description::{
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
 use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 use tandem_netsim::link::Direction;
+use tandem_trace::Moment;
 
 use crate::error::LabError;
-use crate::moment::Moment;
 
 /// What wrote the file.
 const PROGRAM: &str = concat!("tandem lab ", env!("CARGO_PKG_VERSION"));

@@ -11,7 +11,6 @@ use tandem_netsim::link::LinkConfig;
 use tandem_packet_io::status::Status;
 
 use crate::anatomy::share_of;
-use crate::exchange::Exchange;
 use crate::lane::{QUIET, difference};
 use crate::phases::Phases;
 use tandem_testbed::LabError;
@@ -23,6 +22,7 @@ use tandem_testbed::interrupt;
 use tandem_testbed::proxies::{Admin, Mode, Proxies, Strategy};
 use tandem_testbed::server::{PORT, Server as RunningServer};
 use tandem_testbed::topology::{Family, Host, Topology, server_address};
+use tandem_trace::Exchange;
 
 use super::clients::Client;
 use super::servers::{Server, Site};

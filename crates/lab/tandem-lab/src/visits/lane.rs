@@ -17,10 +17,11 @@ use tandem_testbed::client::{self, Outcome};
 use tandem_testbed::console::Console;
 use tandem_testbed::emulator::{Crossing, Emulator, Fate};
 use tandem_testbed::interrupt;
-use tandem_testbed::moment::Moment;
+use tandem_testbed::moment;
 use tandem_testbed::proxies::{Admin, Proxies, Strategy};
 use tandem_testbed::server::Server;
 use tandem_testbed::topology::{Host, Topology};
+use tandem_trace::Moment;
 
 use super::application::Scene;
 use super::bill::Passage;
@@ -192,7 +193,7 @@ impl<'a> Lane<'a> {
         let mut command = application.client(&scene)?;
         command.current_dir(&scene.folder);
         let mut words = Vec::new();
-        let started = Moment::now();
+        let started = moment::now();
         let outcome = client::run_program(
             self.topology.host(Host::Client),
             &mut command,
@@ -204,7 +205,7 @@ impl<'a> Lane<'a> {
                 status.success()
             },
         )?;
-        let ended = Moment::now();
+        let ended = moment::now();
         self.settle()?;
         let after = self.emulator.counters();
         let log = self.emulator.take_log();

@@ -5,8 +5,9 @@ use std::process::Command;
 
 use tandem_testbed::LabError;
 use tandem_testbed::installed::Question;
-use tandem_testbed::moment::Moment;
+use tandem_testbed::moment;
 use tandem_testbed::server::Server;
+use tandem_trace::Moment;
 
 use super::application::{Application, Scene, openssl_settings};
 use super::grounds::{Grounds, put};
@@ -67,7 +68,7 @@ impl Application for Report {
 
     fn client(&self, scene: &Scene<'_>) -> Result<Command, LabError> {
         let message = scene.folder.join("message");
-        put(&message, reading(Moment::now()))?;
+        put(&message, reading(moment::now()))?;
         let mut command = hosts::with(&scene.grounds.hosts());
         command
             .args(["mosquitto_pub", "-h", HOST, "-p", &PORT.to_string()])
@@ -106,6 +107,6 @@ mod tests {
 
     #[test]
     fn a_message_is_as_long_as_is_said() {
-        assert_eq!(reading(Moment::now()).len(), 123);
+        assert_eq!(reading(moment::now()).len(), 123);
     }
 }

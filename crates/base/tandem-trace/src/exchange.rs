@@ -19,8 +19,8 @@ use std::net::SocketAddr;
 
 use tandem_wire::{Assembler, Inserted, Seq, TcpFlags, TcpPacket};
 
-use tandem_testbed::capture::Seen;
-use tandem_testbed::moment::Moment;
+use crate::moment::Moment;
+use crate::seen::Seen;
 
 /// Bytes of one direction that are looked at. A trial moves some ten thousand.
 const STREAM_LIMIT: usize = 8 << 20;
@@ -245,78 +245,11 @@ fn assemble(seen: &[Seen], from: SocketAddr, to: SocketAddr, start: Seq, seat: S
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use std::time::Duration;
 
-    use tandem_wire::{OptionsBuf, SegmentRepr, Timestamps};
-
     use super::*;
-
-    /// A conversation seen at both ends at once: (from the client?, payload), one packet each, one
-    /// second apart.
-    pub(crate) fn conversation(turns: &[(bool, &[u8])]) -> Vec<Seen> {
-        Talk::default().held(turns)
-    }
-
-    struct Talk {
-        /// The client's and the server's.
-        ends: [SocketAddr; 2],
-        seen: Vec<Seen>,
-        next: [u32; 2],
-        stamp: u32,
-    }
-
-    impl Default for Talk {
-        fn default() -> Self {
-            Self {
-                ends: [
-                    SocketAddr::from(([10, 77, 1, 2], 40_000)),
-                    SocketAddr::from(([10, 77, 3, 2], 443)),
-                ],
-                seen: Vec::new(),
-                next: [0, 0],
-                stamp: 0,
-            }
-        }
-    }
-
-    impl Talk {
-        fn held(mut self, turns: &[(bool, &[u8])]) -> Vec<Seen> {
-            self.packet(true, TcpFlags::SYN, &[]);
-            self.packet(false, TcpFlags::SYN.with(TcpFlags::ACK), &[]);
-            for (from_client, payload) in turns {
-                self.packet(*from_client, TcpFlags::ACK, payload);
-            }
-            self.seen
-        }
-
-        fn packet(&mut self, from_client: bool, flags: TcpFlags, payload: &[u8]) {
-            let ends = self.ends;
-            let side = usize::from(!from_client);
-            let mut options = OptionsBuf::new();
-            let stamped = options.push_timestamps(Timestamps {
-                value: 1000 + self.stamp,
-                echo: 0,
-            });
-            assert!(stamped.is_ok());
-            let packet = SegmentRepr {
-                source: ends[side],
-                destination: ends[1 - side],
-                seq: Seq(self.next[side]),
-                ack: Seq(self.next[1 - side]),
-                flags,
-                window: 1000,
-                options: options.as_slice().to_vec(),
-                payload: payload.to_vec(),
-                hop_limit: 64,
-            }
-            .build();
-            self.next[side] += u32::from(flags.contains(TcpFlags::SYN)) + payload.len() as u32;
-            self.stamp += 100;
-            let at = Moment::from_duration(Duration::from_secs(self.seen.len() as u64));
-            self.seen.push(Seen { at, packet });
-        }
-    }
+    use crate::samples::{Talk, conversation};
 
     #[test]
     fn streams_are_put_together_with_their_times() -> Result<(), String> {
@@ -352,7 +285,7 @@ pub(crate) mod tests {
                 SocketAddr::from(([10, 77, 3, 1], 50_000)),
                 SocketAddr::from(([10, 77, 3, 2], 443)),
             ],
-            next: [7_000, 9_000],
+            next: [Seq(7_000), Seq(9_000)],
             ..Talk::default()
         };
         let mut seen = talk.held(turns);
@@ -412,7 +345,7 @@ pub(crate) mod tests {
         // Stamped like the SYN, so older than the acknowledgement since: bytes that a far proxy was
         // to rebuild.
         let mut old = Talk {
-            next: [1, 1],
+            next: [Seq(1), Seq(1)],
             ..Talk::default()
         };
         old.packet(true, TcpFlags::ACK, b"xxxxx");
