@@ -7,17 +7,11 @@ mod common;
 use std::fs;
 use std::path::PathBuf;
 
+use common::io;
 use serde_json::Value;
 use tandem_mctls_lab::{MctlsOptions, mctls};
 use tandem_report::{ReportOptions, report};
 use tandem_testbed::{Effort, LabError};
-
-fn io(source: std::io::Error) -> LabError {
-    LabError::Io {
-        what: "use a file of the test".to_owned(),
-        source,
-    }
-}
 
 fn options(out: PathBuf, parts: &[&str]) -> MctlsOptions {
     MctlsOptions {

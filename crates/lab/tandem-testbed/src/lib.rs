@@ -29,6 +29,7 @@ pub mod links;
 pub mod matrix;
 pub mod moment;
 pub mod netns;
+pub mod nginx;
 pub mod openssl;
 pub mod other;
 mod pcapng;

@@ -15,6 +15,7 @@ use crate::command;
 use crate::endpoints::{Certificates, Endpoints, Releases, ServerProgram, Sessions, Version};
 use crate::error::LabError;
 use crate::netns::{self, Namespace};
+use crate::nginx;
 use crate::pki::Chain;
 use crate::programs;
 
@@ -246,32 +247,10 @@ fn nginx(
         )
     };
     let sites: String = chains.iter().map(site).collect();
-    let text = format!(
-        "daemon off;\n\
-         user root;\n\
-         worker_processes 1;\n\
-         pid {dir}/nginx.pid;\n\
-         error_log stderr warn;\n\
-         events {{ worker_connections 256; }}\n\
-         http {{\n\
-           access_log off;\n\
-           client_body_temp_path {dir}/t1; proxy_temp_path {dir}/t2; fastcgi_temp_path {dir}/t3;\n\
-           uwsgi_temp_path {dir}/t4; scgi_temp_path {dir}/t5;\n\
-           server_tokens off;\n\
-           default_type text/plain;\n\
-           {sites}\
-         }}\n"
-    );
-    let configuration = directory.join("nginx.conf");
-    fs::write(&configuration, text).map_err(LabError::io("write nginx.conf"))?;
-    let mut command = Command::new("nginx");
-    command
-        .arg("-c")
-        .arg(&configuration)
-        .arg("-p")
-        .arg(directory)
-        .args(["-e", "stderr"]);
-    Ok(command)
+    nginx::command(
+        directory,
+        &format!("server_tokens off;\ndefault_type text/plain;\n{sites}"),
+    )
 }
 
 fn s_server(

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use tandem_testbed::LabError;
 use tandem_testbed::installed::Question;
+use tandem_testbed::nginx;
 use tandem_testbed::server::{PORT, Server};
 
 use super::application::{Application, Scene, protocol};
@@ -192,9 +193,8 @@ fn web_programs() -> Vec<(&'static str, Question)> {
 pub(super) fn nginx(scene: &Scene<'_>, sites: &[(&str, String)]) -> Result<Server, LabError> {
     let directory = scene.folder.join("nginx");
     fs::create_dir_all(&directory).map_err(LabError::io("make the server's directory"))?;
-    let dir = directory.display();
     let protocol = protocol(scene.version);
-    let mut blocks = String::new();
+    let mut blocks = "default_type application/octet-stream;\n".to_owned();
     for (name, block) in sites {
         let chain = scene.grounds.chain(name)?;
         blocks.push_str(&format!(
@@ -204,22 +204,7 @@ pub(super) fn nginx(scene: &Scene<'_>, sites: &[(&str, String)]) -> Result<Serve
             chain.key.display()
         ));
     }
-    let text = format!(
-        "daemon off;\nuser root;\nworker_processes 1;\npid {dir}/nginx.pid;\nerror_log stderr warn;\n\
-         events {{ worker_connections 256; }}\n\
-         http {{\naccess_log off;\ndefault_type application/octet-stream;\n\
-         client_body_temp_path {dir}/t1; proxy_temp_path {dir}/t2; fastcgi_temp_path {dir}/t3;\n\
-         uwsgi_temp_path {dir}/t4; scgi_temp_path {dir}/t5;\n{blocks}}}\n"
-    );
-    let settings = directory.join("nginx.conf");
-    put(&settings, text)?;
-    let mut command = Command::new("nginx");
-    command
-        .arg("-c")
-        .arg(&settings)
-        .arg("-p")
-        .arg(&directory)
-        .args(["-e", "stderr"]);
+    let mut command = nginx::command(&directory, &blocks)?;
     Server::launch(scene.server, &mut command, PORT, &directory.join("log"))
 }
 

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use tandem_testbed::LabError;
 use tandem_testkit::skipped;
 
 /// Whether the lab can run here; else says why the test did nothing.
@@ -18,9 +19,12 @@ pub fn may_run(test: &str) -> bool {
     can_run
 }
 
-/// The `tandem` binary: `$TANDEM_EXE`, else where cargo builds it. `None`, and a line that says so,
-/// where there is none.
+/// The `tandem` binary, where the lab can run: `$TANDEM_EXE`, else where cargo builds it. `None`,
+/// and a line that says so, where it cannot run or there is no binary.
 pub fn tandem(test: &str) -> Option<PathBuf> {
+    if !may_run(test) {
+        return None;
+    }
     let built = || {
         let own = std::env::current_exe().ok()?;
         // target/PROFILE/deps/TEST
@@ -36,6 +40,14 @@ pub fn tandem(test: &str) -> Option<PathBuf> {
         ));
     }
     found
+}
+
+/// What a test makes of a file that it cannot use.
+pub fn io(source: std::io::Error) -> LabError {
+    LabError::Io {
+        what: "use a file of the test".to_owned(),
+        source,
+    }
 }
 
 /// Whether the library is there that makes clients announce their certificates; else a line that

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common;
+use crate::common::{self, io};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -20,13 +20,6 @@ use tempfile::TempDir;
 
 /// The lab's own program.
 const LAB: &str = env!("CARGO_BIN_EXE_tandem-lab");
-
-fn io(source: std::io::Error) -> LabError {
-    LabError::Io {
-        what: "use a file of the test".to_owned(),
-        source,
-    }
-}
 
 /// An experiment of this project's.
 fn experiment(name: &str) -> PathBuf {
@@ -68,7 +61,7 @@ fn words(words: &[&str]) -> Vec<String> {
 #[test]
 fn every_arm_delivers_every_byte_and_warm_proxies_carry_less() -> Result<(), LabError> {
     const NAME: &str = "every_arm_delivers_every_byte_and_warm_proxies_carry_less";
-    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+    let Some(exe) = common::tandem(NAME) else {
         return Ok(());
     };
     let out = tempfile::tempdir().map_err(io)?;
@@ -159,7 +152,7 @@ client-chain = 3
 #[test]
 fn clients_certificates_cross_in_the_form_that_the_arm_says() -> Result<(), LabError> {
     const NAME: &str = "clients_certificates_cross_in_the_form_that_the_arm_says";
-    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+    let Some(exe) = common::tandem(NAME) else {
         return Ok(());
     };
     let out = tempfile::tempdir().map_err(io)?;
@@ -195,7 +188,7 @@ fn clients_certificates_cross_in_the_form_that_the_arm_says() -> Result<(), LabE
 #[test]
 fn peers_resume_and_compress() -> Result<(), LabError> {
     const NAME: &str = "peers_resume_and_compress";
-    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+    let Some(exe) = common::tandem(NAME) else {
         return Ok(());
     };
     let out = tempfile::tempdir().map_err(io)?;
@@ -238,7 +231,7 @@ fn openssh_delivers_every_byte_and_carries_a_chain_that_went_before_shortly() ->
 {
     const NAME: &str = "openssh_delivers_every_byte_and_carries_a_chain_that_went_before_shortly";
     let has_ssh = || tandem_testkit::has(&["ssh", "sshd", "ssh-keygen", "unshare"]);
-    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME) && has_ssh()) else {
+    let Some(exe) = common::tandem(NAME).filter(|_| has_ssh()) else {
         return Ok(());
     };
     let out = tempfile::tempdir().map_err(io)?;
@@ -262,7 +255,7 @@ fn openssh_delivers_every_byte_and_carries_a_chain_that_went_before_shortly() ->
 #[test]
 fn other_tunnels_deliver_every_byte_and_their_own_are_counted() -> Result<(), LabError> {
     const NAME: &str = "other_tunnels_deliver_every_byte_and_their_own_are_counted";
-    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+    let Some(exe) = common::tandem(NAME) else {
         return Ok(());
     };
     let mut arms = words(&["plain"]);
@@ -299,7 +292,7 @@ fn other_tunnels_deliver_every_byte_and_their_own_are_counted() -> Result<(), La
 #[test]
 fn in_tls_1_3_a_chain_crosses_shortly_where_server_or_client_agrees() -> Result<(), LabError> {
     const NAME: &str = "in_tls_1_3_a_chain_crosses_shortly_where_server_or_client_agrees";
-    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+    let Some(exe) = common::tandem(NAME) else {
         return Ok(());
     };
     if !common::has_keytap(NAME, &exe) {
@@ -336,7 +329,7 @@ fn in_tls_1_3_a_chain_crosses_shortly_where_server_or_client_agrees() -> Result<
 fn post_quantum_handshakes_cross_whole_and_shortly_where_the_server_agrees() -> Result<(), LabError>
 {
     const NAME: &str = "post_quantum_handshakes_cross_whole_and_shortly_where_the_server_agrees";
-    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+    let Some(exe) = common::tandem(NAME) else {
         return Ok(());
     };
     if !common::has_keytap(NAME, &exe) {
@@ -390,7 +383,7 @@ fn leftovers() -> BTreeSet<String> {
 #[test]
 fn an_interrupted_run_takes_everything_down() -> Result<(), LabError> {
     const NAME: &str = "an_interrupted_run_takes_everything_down";
-    if common::tandem(NAME).is_none() || !common::may_run(NAME) {
+    if common::tandem(NAME).is_none() {
         return Ok(());
     }
     let out = tempfile::tempdir().map_err(io)?;

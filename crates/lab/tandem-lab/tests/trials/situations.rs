@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use crate::common;
+use crate::common::{self, io};
 use tandem_lab::{Captures, RunOptions, run_experiment};
 use tandem_report::arm::Arm;
 use tandem_report::row::{Crossed, Row};
@@ -41,16 +41,9 @@ down = 1000000
 delay-ms = 10.0
 "#;
 
-fn io(source: std::io::Error) -> LabError {
-    LabError::Io {
-        what: "use a file of the test".to_owned(),
-        source,
-    }
-}
-
 /// The rows of these situations; `None` where this cannot be tried here.
 fn rows_of(test: &str, situations: &[Situation]) -> Result<Option<Vec<Row>>, LabError> {
-    let Some(exe) = common::tandem(test).filter(|_| common::may_run(test)) else {
+    let Some(exe) = common::tandem(test) else {
         return Ok(None);
     };
     let out = tempfile::tempdir().map_err(io)?;

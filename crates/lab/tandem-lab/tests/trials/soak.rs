@@ -3,19 +3,15 @@
 
 use std::fs;
 
-use crate::common;
+use crate::common::{self, io};
 use tandem_lab::{SoakOptions, Through, soak};
 use tandem_testbed::{Effort, LabError};
 
 #[test]
 fn handshakes_survive_a_harmful_link_and_proxies_that_are_killed() -> Result<(), LabError> {
     const NAME: &str = "handshakes_survive_a_harmful_link_and_proxies_that_are_killed";
-    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+    let Some(exe) = common::tandem(NAME) else {
         return Ok(());
-    };
-    let io = |source| LabError::Io {
-        what: "use a file of the test".to_owned(),
-        source,
     };
     let out = tempfile::tempdir().map_err(io)?;
     // Where a page differs, a connection fails or a rule is left, it is an error.
@@ -56,12 +52,8 @@ fn handshakes_survive_a_harmful_link_and_proxies_that_are_killed() -> Result<(),
 #[test]
 fn the_tunnel_loses_no_connection_but_those_of_a_proxy_that_is_killed() -> Result<(), LabError> {
     const NAME: &str = "the_tunnel_loses_no_connection_but_those_of_a_proxy_that_is_killed";
-    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+    let Some(exe) = common::tandem(NAME) else {
         return Ok(());
-    };
-    let io = |source| LabError::Io {
-        what: "use a file of the test".to_owned(),
-        source,
     };
     let out = tempfile::tempdir().map_err(io)?;
     // Where a page differs, a connection fails or a rule is left, it is an error.

@@ -3,23 +3,16 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common;
+use crate::common::{self, io};
 use tandem_lab::{VisitsOptions, visits};
 use tandem_report::arm::Arm;
 use tandem_report::visits::VisitCell;
 use tandem_testbed::LabError;
 use tandem_testkit::skipped;
 
-fn io(source: std::io::Error) -> LabError {
-    LabError::Io {
-        what: "use a file of the test".to_owned(),
-        source,
-    }
-}
-
 /// The cells of these visits, and the page; `None` where this cannot be tried here.
 fn visited(test: &str, names: &[&str]) -> Result<Option<(Vec<VisitCell>, String)>, LabError> {
-    let Some(exe) = common::tandem(test).filter(|_| common::may_run(test)) else {
+    let Some(exe) = common::tandem(test) else {
         return Ok(None);
     };
     let out = tempfile::tempdir().map_err(io)?;

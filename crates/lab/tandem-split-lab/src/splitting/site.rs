@@ -28,6 +28,7 @@ use tandem_testbed::LabError;
 use tandem_testbed::emulator::Emulator;
 use tandem_testbed::endpoints::Endpoints;
 use tandem_testbed::netns::Namespace;
+use tandem_testbed::nginx;
 use tandem_testbed::pki::{self, Chain};
 use tandem_testbed::server::Server;
 use tandem_testbed::topology::{Host, Topology};
@@ -415,7 +416,6 @@ fn nginx(
     chain: &Chain,
 ) -> Result<Server, LabError> {
     fs::create_dir_all(directory).map_err(LabError::io("make the server's directory"))?;
-    let dir = directory.display();
     let site = |listen: &str, tls: &str| {
         format!(
             "server {{ listen {listen}; server_name {name}; root {root}; {tls} }}\n",
@@ -428,13 +428,8 @@ fn nginx(
         chain.full.display(),
         chain.key.display()
     );
-    let text = format!(
-        "daemon off;\nuser root;\nworker_processes 1;\npid {dir}/nginx.pid;\nerror_log stderr warn;\n\
-         events {{ worker_connections 256; }}\n\
-         http {{\naccess_log off;\n\
-         client_body_temp_path {dir}/t1; proxy_temp_path {dir}/t2; fastcgi_temp_path {dir}/t3;\n\
-         uwsgi_temp_path {dir}/t4; scgi_temp_path {dir}/t5;\n\
-         server_tokens off; sendfile on; tcp_nopush on; default_type application/octet-stream;\n{}{}{}}}\n",
+    let sites = format!(
+        "server_tokens off; sendfile on; tcp_nopush on; default_type application/octet-stream;\n{}{}{}",
         site(&HTTP.to_string(), ""),
         site(
             &format!("{HTTPS} ssl"),
@@ -445,14 +440,6 @@ fn nginx(
             &format!("ssl_protocols TLSv1.2; ssl_ciphers {CBC_SUITE}; {certificate}")
         ),
     );
-    let configuration = directory.join("nginx.conf");
-    fs::write(&configuration, text).map_err(LabError::io("write nginx.conf"))?;
-    let mut command = Command::new("nginx");
-    command
-        .arg("-c")
-        .arg(&configuration)
-        .arg("-p")
-        .arg(directory)
-        .args(["-e", "stderr"]);
+    let mut command = nginx::command(directory, &sites)?;
     Server::launch(host, &mut command, HTTPS_CBC, &directory.join("nginx.log"))
 }
