@@ -139,30 +139,7 @@ impl HelloTimer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::SocketAddr;
-    use tandem_wire::{SegmentRepr, TcpFlags};
-
-    fn segment(clock: u32, echo: u32, payload: usize) -> Vec<u8> {
-        let mut options = vec![1, 1, 8, 10];
-        options.extend(clock.to_be_bytes());
-        options.extend(echo.to_be_bytes());
-        SegmentRepr {
-            source: SocketAddr::from(([10, 0, 0, 1], 1)),
-            destination: SocketAddr::from(([10, 0, 0, 2], 443)),
-            seq: Seq(1),
-            ack: Seq(1),
-            flags: TcpFlags::ACK,
-            window: 1,
-            options,
-            payload: vec![0; payload],
-            hop_limit: 1,
-        }
-        .build()
-    }
-
-    fn at(millis: u64) -> Instant {
-        Instant::from_micros(millis * 1_000)
-    }
+    use crate::pace::tests::{at, segment};
 
     /// A flow whose SYN took 1.3 s and whose hello of 448 bytes (500 with headers) crosses at 2 s.
     fn timer() -> (HelloTimer, Vec<u8>) {

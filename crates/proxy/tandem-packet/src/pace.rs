@@ -121,12 +121,13 @@ pub(crate) fn nanos_per_byte(time: Duration, bytes: usize) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::net::SocketAddr;
     use tandem_wire::{SegmentRepr, Seq, TcpFlags};
 
-    fn segment(clock: u32, echo: u32, payload: usize) -> Vec<u8> {
+    /// A segment with this timestamp, this echo, and so many bytes of payload.
+    pub(crate) fn segment(clock: u32, echo: u32, payload: usize) -> Vec<u8> {
         let mut options = vec![1, 1, 8, 10];
         options.extend(clock.to_be_bytes());
         options.extend(echo.to_be_bytes());
@@ -144,7 +145,7 @@ mod tests {
         .build()
     }
 
-    fn at(millis: u64) -> Instant {
+    pub(crate) fn at(millis: u64) -> Instant {
         Instant::from_micros(millis * 1_000)
     }
 

@@ -4,13 +4,15 @@
 
 use std::time::Duration;
 
+use crate::support::flight::payloads;
 use crate::support::mutual::*;
 use crate::support::once::{Harm, Once};
+use crate::support::outcome::{BOTH, befall_at_each_step, counted, run};
 use crate::support::seeds::is_thorough;
 use crate::support::tls::{self, Conversation, Layout};
 use crate::support::{
-    Boxed, CLIENT_SIDE, Flow, Pair, ProxyElement, SERVER_SIDE, Scenario, clean, complete, kill,
-    repeats, run_to, start, store_with, teach_client, tls_bytes,
+    Boxed, CLIENT_SIDE, Flow, Pair, ProxyElement, SERVER_SIDE, Scenario, complete, kill, repeats,
+    run_to, start, store_with, teach_client, tls_bytes,
 };
 use tandem_engine::thesis::Codes;
 use tandem_netsim::World;
@@ -20,7 +22,7 @@ use tandem_netsim::host::AckPolicy;
 use tandem_netsim::nat::{InvalidPolicy, Nat};
 use tandem_packet::{ClientCertificates, WireFormat};
 use tandem_store::MemoryStore;
-use tandem_wire::{Instant, TcpPacket};
+use tandem_wire::Instant;
 
 /// The same with a client that names its chain in its hello.
 fn announced() -> Conversation {
@@ -209,12 +211,8 @@ fn an_answer_that_comes_again_after_the_servers_finished_is_rebuilt_again() {
         (at..)
             .step_by(1_448)
             .zip(answer.chunks(1_448).take(pieces))
-            .flat_map(|(offset, piece)| pair.client(flow.client(offset, piece)).at_server)
-            .flat_map(|packet| {
-                TcpPacket::parse(&packet)
-                    .expect("a segment")
-                    .payload()
-                    .to_vec()
+            .flat_map(|(offset, piece)| {
+                payloads(&pair.client(flow.client(offset, piece)).at_server)
             })
             .collect::<Vec<u8>>()
     };
@@ -308,35 +306,11 @@ fn the_proxies_die_start_again_or_forget_at_each_step_and_two_repeats_more_are_t
         (|| by_intention(WireFormat::Safe), CII),
     ];
     for (begin, how) in worlds {
-        let (plain, _) = run(begin().plain());
-        let mut steps = 0;
         for (name, fate) in fates {
-            for index in BOTH {
-                for step in 0.. {
-                    let scenario = begin();
-                    let conversation = scenario.conversation.clone();
-                    let mut world = scenario.world();
-                    let mut at = 0;
-                    while at < step && !world.server().script().is_done() {
-                        world.step().expect("a step");
-                        at += 1;
-                    }
-                    if at < step {
-                        steps = steps.max(at);
-                        break;
-                    }
-                    fate(&mut world, index, how);
-                    if let Err(failure) = complete(&mut world, &conversation) {
-                        panic!("{how:?} {name} at {index} after {step}: {failure}");
-                    }
-                    let more = repeats(&world).saturating_sub(plain.repeats);
-                    assert!(more <= 2, "{how:?} {name} at {index} after {step}: {more}");
-                    world.run_for(Duration::from_secs(400)).expect("it ends");
-                    clean(&world);
-                }
-            }
+            let what = format!("{how:?} {name}");
+            let steps = befall_at_each_step(&what, begin, |world, index| fate(world, index, how));
+            assert!(steps > 20, "{steps} steps were tried");
         }
-        assert!(steps > 20, "{steps} steps were tried");
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::support::mutual::*;
 use crate::support::once::{Harm, Once};
+use crate::support::outcome::{counted, run};
 use crate::support::{
     CLIENT_SIDE, ProxyElement, SERVER_SIDE, Scenario, TODAY, kill, proxy, repeats, start,
     teach_client, tls_bytes,

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::support::flight::payloads;
 use crate::support::tls;
 use crate::support::{
     CLIENT_SIDE, Closes, Flow, Pair, ProxyElement, SERVER_SIDE, Scenario, clean, complete, config,
@@ -25,18 +26,6 @@ fn speech() -> (Vec<Vec<u8>>, Vec<u8>, Vec<u8>) {
         tls::client_hello(Some(crate::support::NAME), 0),
         flight,
     )
-}
-
-fn payloads(packets: &[Vec<u8>]) -> Vec<u8> {
-    packets
-        .iter()
-        .flat_map(|packet| {
-            TcpPacket::parse(packet)
-                .expect("a segment")
-                .payload()
-                .to_vec()
-        })
-        .collect()
 }
 
 /// The flight in full segments.

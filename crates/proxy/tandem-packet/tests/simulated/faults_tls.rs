@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::support::flight::payloads;
 use crate::support::tls::{self, Conversation, Layout};
 use crate::support::{
     CLIENT_SIDE, Closes, Flow, Pair, SERVER_SIDE, Scenario, clean, complete, proxy, repeats,
@@ -12,7 +13,6 @@ use tandem_netsim::host::Segmenter;
 use tandem_netsim::script::Speaker;
 use tandem_packet::{Limits, WireFormat};
 use tandem_store::{MemoryStore, Site};
-use tandem_wire::TcpPacket;
 
 /// Runs to the end and closes; checks that nothing was sent again and nothing is left.
 #[track_caller]
@@ -377,18 +377,7 @@ fn through(hello: &[u8], flight: &[u8]) -> (Vec<u8>, Vec<u8>, Pair) {
     }
     let late = pair.wait(Limits::default().hold_time);
     at_client.extend(late.at_client);
-    let bytes = |packets: Vec<Vec<u8>>| {
-        packets
-            .iter()
-            .flat_map(|packet| {
-                TcpPacket::parse(packet)
-                    .expect("a segment")
-                    .payload()
-                    .to_vec()
-            })
-            .collect()
-    };
-    (bytes(at_server), bytes(at_client), pair)
+    (payloads(&at_server), payloads(&at_client), pair)
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use crate::support::flight::payloads;
 use crate::support::once::{Harm, Once};
 use crate::support::plan::{Middle, Plan};
 use crate::support::seeds::seeds;
@@ -18,7 +19,7 @@ use tandem_netsim::link::Duplication;
 use tandem_netsim::{Link, LinkConfig};
 use tandem_packet::{Limits, Role, WireFormat};
 use tandem_store::MemoryStore;
-use tandem_wire::{Instant, TcpPacket};
+use tandem_wire::Instant;
 
 fn wire() -> WireFormat {
     WireFormat::Mcveety(Codes::default())
@@ -228,16 +229,7 @@ fn a_hello_that_comes_again_after_the_server_has_spoken_changes_nothing() {
     let again = pair.arrive_at_server_side(announced);
     assert_eq!(again.at_server, [flow_hello(&flow, &hello)]);
     let arrived = pair.server(flow.server(1_448, &flight[1_448..])).at_client;
-    let bytes: Vec<u8> = arrived
-        .iter()
-        .flat_map(|packet| {
-            TcpPacket::parse(packet)
-                .expect("a segment")
-                .payload()
-                .to_vec()
-        })
-        .collect();
-    assert_eq!(bytes, flight);
+    assert_eq!(payloads(&arrived), flight);
     assert_eq!(pair.server_side.count("flights_written"), 1);
 }
 
@@ -264,16 +256,7 @@ fn a_copy_of_a_compressed_flight_is_rebuilt_and_not_let_through() {
     pair.server(flow.server(1_448, &flight[1_448..]));
     let (_, compressed) = pair.crossed.last().expect("it crossed").clone();
     let arrived = pair.arrive_at_client_side(compressed).at_client;
-    let bytes: Vec<u8> = arrived
-        .iter()
-        .flat_map(|packet| {
-            TcpPacket::parse(packet)
-                .expect("a segment")
-                .payload()
-                .to_vec()
-        })
-        .collect();
-    assert_eq!(bytes, flight);
+    assert_eq!(payloads(&arrived), flight);
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! What repeats from handshake to handshake beside the chain, and what is only like something that
 //! was there before: through both proxies, one handshake after the other, to the byte.
 
+use crate::support::flight::payloads;
 use crate::support::tls::{
     self, Layout, chain, client_hello, finished, message, noise, record, records,
 };
 use crate::support::{Flow, NAME, Pair};
 use tandem_netsim::element::Port;
 use tandem_store::{Kind, MemoryStore, Store};
-use tandem_wire::TcpPacket;
 
 /// A pair of proxies that know nothing.
 fn strangers() -> Pair {
@@ -58,15 +58,6 @@ fn handshake(pair: &mut Pair, port: u16, name: &str, flight: &[u8]) -> usize {
     flow.client_acked += finished(302).len() as u32;
     pair.client(flow.client((hello.len() + answer.len()) as u32, b"request"));
     payloads(&crossed).len()
-}
-
-fn payloads(packets: &[Vec<u8>]) -> Vec<u8> {
-    let parsed = packets
-        .iter()
-        .map(|packet| TcpPacket::parse(packet).expect("a segment"));
-    parsed
-        .flat_map(|packet| packet.payload().to_vec())
-        .collect()
 }
 
 /// What is new in each flight, whatever is held: hello, key exchange, headers.

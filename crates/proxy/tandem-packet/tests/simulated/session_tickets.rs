@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use crate::support::once::{Harm, Once};
+use crate::support::outcome::{BOTH, befall_at_each_step, counted, run};
 use crate::support::tls::{self, Conversation, Layout};
 use crate::support::{
     Boxed, CLIENT_SIDE, Closes, Flow, Pair, ProxyElement, SERVER_SIDE, Scenario, clean, complete,
@@ -18,8 +19,6 @@ use tandem_netsim::{Host, World};
 use tandem_packet::{Role, WireFormat};
 use tandem_store::MemoryStore;
 use tandem_wire::{Instant, TcpPacket};
-
-const BOTH: [usize; 2] = [CLIENT_SIDE, SERVER_SIDE];
 
 const MCVEETY: WireFormat = WireFormat::Mcveety(Codes {
     possession: 0x99,
@@ -85,35 +84,6 @@ fn scenario(
 
 fn warm() -> Scenario {
     scenario(WireFormat::Safe, resumed(208), 208, &BOTH)
-}
-
-/// What a connection came to.
-#[derive(Debug)]
-struct Outcome {
-    /// TLS bytes of the client's that the link was spared.
-    spared: i64,
-    repeats: u64,
-    took: Duration,
-}
-
-/// Runs to the end and beyond it; hands back the world too.
-fn run(scenario: Scenario) -> (Outcome, World) {
-    let conversation = scenario.conversation.clone();
-    let mut world = scenario.world();
-    complete(&mut world, &conversation).expect("it completes");
-    let outcome = Outcome {
-        spared: conversation.from_client.len() as i64 - tls_bytes(&world).0 as i64,
-        repeats: repeats(&world),
-        took: world.now().saturating_since(Instant::ZERO),
-    };
-    world.run_for(Duration::from_secs(400)).expect("it ends");
-    clean(&world);
-    (outcome, world)
-}
-
-/// How often each proxy counted this: the client's side first.
-fn counted(world: &World, event: &str) -> [usize; 2] {
-    BOTH.map(|index| proxy(world, index).count(event))
 }
 
 #[test]
@@ -460,35 +430,10 @@ fn the_proxies_die_start_again_or_forget_at_each_step_and_two_repeats_more_are_t
         }),
     ];
     for (what, begin) in worlds() {
-        let (plain, _) = run(begin().plain());
-        let mut steps = 0;
         for (name, fate) in fates {
-            for index in BOTH {
-                for step in 0.. {
-                    let scenario = begin();
-                    let conversation = scenario.conversation.clone();
-                    let mut world = scenario.world();
-                    let mut at = 0;
-                    while at < step && !world.server().script().is_done() {
-                        world.step().expect("a step");
-                        at += 1;
-                    }
-                    if at < step {
-                        steps = steps.max(at);
-                        break;
-                    }
-                    fate(&mut world, index);
-                    if let Err(failure) = complete(&mut world, &conversation) {
-                        panic!("{what}, {name} at {index} after {step}: {failure}");
-                    }
-                    let more = repeats(&world).saturating_sub(plain.repeats);
-                    assert!(more <= 2, "{what}, {name} at {index} after {step}: {more}");
-                    world.run_for(Duration::from_secs(400)).expect("it ends");
-                    clean(&world);
-                }
-            }
+            let steps = befall_at_each_step(&format!("{what}, {name}"), begin, fate);
+            assert!(steps > 15, "{steps} steps were tried");
         }
-        assert!(steps > 15, "{steps} steps were tried");
     }
 }
 

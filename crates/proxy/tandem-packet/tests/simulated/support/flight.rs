@@ -42,6 +42,7 @@ pub fn same(packets: &[Vec<u8>], expected: &[&Vec<u8>]) {
     assert!(equal, "{packets:#?}\nare not\n{expected:#?}");
 }
 
+/// What these segments carry, one after the other.
 pub fn payloads(packets: &[Vec<u8>]) -> Vec<u8> {
     packets
         .iter()

@@ -13,6 +13,7 @@ pub mod adapter;
 pub mod flight;
 pub mod mutual;
 pub mod once;
+pub mod outcome;
 pub mod pair;
 pub mod plan;
 pub mod seeds;

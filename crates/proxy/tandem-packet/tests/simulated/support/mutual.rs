@@ -5,15 +5,10 @@ use std::time::Duration;
 
 use tandem_netsim::{Host, World};
 use tandem_packet::{ClientCertificates, Config, Role, WireFormat};
-use tandem_wire::Instant;
 
+use super::outcome::BOTH;
 use super::tls::{self, Conversation, Layout};
-use super::{
-    CLIENT_SIDE, Closes, ProxyElement, SERVER_SIDE, Scenario, clean, complete, config, proxy,
-    repeats, teach_client, tls_bytes,
-};
-
-pub const BOTH: [usize; 2] = [CLIENT_SIDE, SERVER_SIDE];
+use super::{CLIENT_SIDE, Closes, ProxyElement, SERVER_SIDE, Scenario, config, teach_client};
 
 /// Both proxies go by what the servers' side publishes.
 pub const BY_FILTER: ClientCertificates = ClientCertificates::Filter {
@@ -67,35 +62,6 @@ pub fn scenario(wire: WireFormat, conversation: Conversation, knowing: &[usize])
         }
     }
     scenario
-}
-
-/// What a connection came to.
-#[derive(Debug)]
-pub struct Outcome {
-    /// TLS bytes of the client's that the link was spared.
-    pub spared: i64,
-    pub repeats: u64,
-    pub took: Duration,
-}
-
-/// Runs to the end and beyond it; hands back the world too.
-pub fn run(scenario: Scenario) -> (Outcome, World) {
-    let conversation = scenario.conversation.clone();
-    let mut world = scenario.world();
-    complete(&mut world, &conversation).expect("it completes");
-    let outcome = Outcome {
-        spared: conversation.from_client.len() as i64 - tls_bytes(&world).0 as i64,
-        repeats: repeats(&world),
-        took: world.now().saturating_since(Instant::ZERO),
-    };
-    world.run_for(Duration::from_secs(400)).expect("it ends");
-    clean(&world);
-    (outcome, world)
-}
-
-/// How often each proxy counted this: the client's side first.
-pub fn counted(world: &World, event: &str) -> [usize; 2] {
-    BOTH.map(|index| proxy(world, index).count(event))
 }
 
 /// What one reference in place of the chain spares at least, frame and all.
