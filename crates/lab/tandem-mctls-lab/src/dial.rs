@@ -21,8 +21,7 @@ use crate::pki::Pki;
 use crate::route::{Route, SERVER, box_name};
 use crate::tls;
 
-/// Longer than any link of the plan needs. A middlebox of mctls12 counts the silence of each
-/// direction by itself, and the client is silent for as long as a file takes.
+/// Longer than any link of the plan needs.
 pub(crate) const TIMEOUTS: Timeouts = Timeouts {
     handshake: Duration::from_secs(60),
     idle: Duration::from_secs(300),

@@ -1,26 +1,49 @@
 //! One TCP connection: what comes in, as the core reads it, and what goes out.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mctls::party::ContextId;
 use mctls12::Entropy;
 use mctls12::record::{ContentType, Incoming, Input, Record};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use zeroize::Zeroizing;
 
 use crate::error::Error;
 
 const READ_LEN: usize = 1 << 14;
 
+/// When something was last heard: of one connection, or of all that share it.
+///
+/// A middlebox's two directions share one: while a file goes one way, the other way is silent for
+/// as long as that takes.
+#[derive(Clone, Debug)]
+pub(crate) struct Heard(Arc<Mutex<Instant>>);
+
+impl Heard {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Instant::now())))
+    }
+
+    fn note(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    fn last(&self) -> Instant {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// What comes in.
 #[derive(Debug)]
-pub(crate) struct Reading {
-    read: OwnedReadHalf,
+pub(crate) struct Reading<R = OwnedReadHalf> {
+    read: R,
     incoming: Incoming,
     patience: Duration,
+    heard: Heard,
 }
 
 /// What goes out.
@@ -35,15 +58,24 @@ pub(crate) fn halves(stream: TcpStream, patience: Duration) -> Result<(Reading, 
     // Records of several contexts are small writes (the paper, section 5.1).
     stream.set_nodelay(true)?;
     let (read, write) = stream.into_split();
-    let reading = Reading {
-        read,
-        incoming: Incoming::new(),
-        patience,
-    };
-    Ok((reading, Writing { write, patience }))
+    Ok((Reading::new(read, patience), Writing { write, patience }))
 }
 
-impl Reading {
+impl<R: AsyncRead + Unpin> Reading<R> {
+    fn new(read: R, patience: Duration) -> Self {
+        Self {
+            read,
+            incoming: Incoming::new(),
+            patience,
+            heard: Heard::new(),
+        }
+    }
+
+    /// From now on it waits for as long as anybody is heard who shares this.
+    pub(crate) fn share(&mut self, heard: &Heard) {
+        self.heard = heard.clone();
+    }
+
     /// The next message or record; `None` at the end of the stream. Where this future is dropped,
     /// nothing is lost.
     pub(crate) async fn next(&mut self) -> Result<Option<Input>, Error> {
@@ -52,12 +84,26 @@ impl Reading {
                 return Ok(Some(input));
             }
             let mut buffer = vec![0; READ_LEN];
-            let read = timeout(self.patience, self.read.read(&mut buffer)).await;
-            let length = read.map_err(|_| Error::TimedOut(self.patience))??;
+            let length = self.read(&mut buffer).await?;
             if length == 0 {
                 return Ok(None);
             }
             self.incoming.push(&buffer[..length])?;
+        }
+    }
+
+    /// Reads, and gives up where nobody who shares the clock has been heard for too long. Whoever
+    /// begins to wait has just been at work.
+    async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+        self.heard.note();
+        loop {
+            let end = self.heard.last() + self.patience;
+            if let Ok(read) = timeout_at(end, self.read.read(buffer)).await {
+                return Ok(read?);
+            }
+            if self.heard.last() + self.patience <= Instant::now() {
+                return Err(Error::TimedOut(self.patience));
+            }
         }
     }
 }
@@ -96,4 +142,53 @@ pub(crate) fn alert(code: u8) -> Vec<u8> {
     };
     record.write(&mut out);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::duplex;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_transfer_one_way_keeps_the_silent_way_open_and_silence_both_ways_ends_both() {
+        let ((near, mut far), (silent, _open)) = (duplex(1 << 14), duplex(1 << 14));
+        let mut busy = Reading::new(near, IDLE);
+        let mut quiet = Reading::new(silent, IDLE);
+        let heard = Heard::new();
+        busy.share(&heard);
+        quiet.share(&heard);
+        let begun = Instant::now();
+        let (sent, gap) = (10, IDLE - Duration::from_secs(10));
+        let send = async {
+            for _ in 0..sent {
+                sleep(gap).await;
+                far.write_all(&alert(0)).await.expect("the other end reads");
+            }
+        };
+        let take = async {
+            let mut taken = 0;
+            let why = loop {
+                match busy.next().await {
+                    Ok(_) => taken += 1,
+                    Err(error) => break error,
+                }
+            };
+            (taken, why)
+        };
+        let ((), (taken, busy), quiet) = tokio::join!(send, take, quiet.next());
+        assert_eq!(taken, sent);
+        for why in [busy, quiet.map(drop).expect_err("nothing has come")] {
+            assert!(matches!(why, Error::TimedOut(IDLE)), "{why}");
+        }
+        // The silent way ends with the other one, not before.
+        let late = begun.elapsed() - gap * sent;
+        assert!(
+            late >= IDLE && late < IDLE + Duration::from_secs(1),
+            "{late:?}"
+        );
+    }
 }

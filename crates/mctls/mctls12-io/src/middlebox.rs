@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use crate::auth::is_for;
 use crate::error::Error;
-use crate::line::{Reading, Writing, alert, entropy, halves};
+use crate::line::{Heard, Reading, Writing, alert, entropy, halves};
 
 /// What becomes of data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +106,10 @@ pub async fn serve(stream: TcpStream, settings: &Settings) -> Result<(), Error> 
         let mut service = service.lock().unwrap_or_else(PoisonError::into_inner);
         service.inspect(direction, context, data)
     };
-    let (client, server) = (sides.client, sides.server);
+    let (mut client, mut server) = (sides.client, sides.server);
+    let heard = Heard::new();
+    client.0.share(&heard);
+    server.0.share(&heard);
     let (to_server, to_client) = (established.to_server, established.to_client);
     tokio::try_join!(
         pass(
