@@ -26,6 +26,7 @@ pub mod paper;
 pub mod report;
 pub mod serve;
 pub mod service;
+mod sessions;
 pub mod settings;
 pub mod table;
 pub mod via;

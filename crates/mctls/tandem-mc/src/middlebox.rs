@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use crate::boxes;
 use crate::error::McError;
 use crate::layout::Kind;
-use crate::serve::{MAX_SESSIONS, log};
+use crate::sessions::{MAX_SESSIONS, log};
 use crate::settings::BoxSettings;
 
 /// A middlebox that listens, and serves nobody yet.

@@ -16,24 +16,17 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mctls::error::Alert;
-use mctls_io::{
-    Connected, Error, Fallback, Identity, Server, ServerSettings as IoSettings, Session,
-    SessionSender, Timeouts,
-};
+use mctls_io::{Identity, Session, SessionSender, Timeouts};
 use rustls::RootCertStore;
-use tandem_daemon::listener;
-use tokio::net::{TcpListener, TcpStream};
 
 use crate::error::McError;
 use crate::http::{Event, Head, Messages, Reader, Side, Wrong, unescaped};
 use crate::layout::{Layout, part_of};
 use crate::offers::{self, CODING, Digest, Hasher, REPR_DIGEST, Statement};
 use crate::report::Seen;
+use crate::sessions::{Answers, Ended, Listening, closes};
 use crate::settings::{HeaderLine, ServerSettings};
 
-/// Most sessions at a time; others wait in the system's queue.
-pub const MAX_SESSIONS: usize = 1024;
 /// The longest file that is referred to: it is read once more for its digest.
 const MAX_REFERRED: u64 = 64 << 20;
 /// How much of a file is read at once.
@@ -43,8 +36,7 @@ pub const SEEN: &str = "Mc-Request";
 
 /// A server that listens, and serves nobody yet.
 pub struct Serving {
-    listener: TcpListener,
-    server: Server,
+    listening: Listening,
     site: Arc<Site>,
 }
 
@@ -72,17 +64,10 @@ impl Serving {
             return Err(McError::file(root)(io::ErrorKind::NotADirectory.into()));
         }
         let headers = settings.headers.clone();
-        let server = Server::new(&IoSettings {
-            identity,
-            middlebox_roots,
-            policy: Arc::new(move |terms: &_| settings.answer(terms)),
-            fallback: Fallback::Refuse,
-            plain_protocols: Vec::new(),
-            timeouts,
-        })?;
+        let listening =
+            Listening::bind(listen, identity, middlebox_roots, settings, timeouts).await?;
         Ok(Self {
-            listener: listener::listen("--listen", listen).await?,
-            server,
+            listening,
             site: Arc::new(Site {
                 root: folder,
                 headers,
@@ -95,87 +80,23 @@ impl Serving {
     /// # Errors
     /// The system does not say.
     pub fn address(&self) -> Result<SocketAddr, McError> {
-        self.listener.local_addr().map_err(McError::Output)
+        self.listening.address()
     }
 
     /// Serves, for ever.
     pub async fn serve(self) {
-        let (server, site) = (self.server, self.site);
-        listener::serve(self.listener, MAX_SESSIONS, move |stream| {
-            let (server, site) = (server.clone(), Arc::clone(&site));
-            async move { connection(&server, &site, stream).await }
-        })
-        .await;
+        self.listening.serve(self.site).await;
     }
 }
 
-/// Why a session ends early.
-enum Ended {
-    Session(Error),
-    Http(Wrong),
-    File(io::Error),
-}
-
-impl From<Error> for Ended {
-    fn from(error: Error) -> Self {
-        Self::Session(error)
+impl Answers for Site {
+    async fn exchanges(&self, session: &mut Session) -> Result<(), Ended> {
+        exchanges(session, self).await
     }
 }
 
-impl From<Wrong> for Ended {
-    fn from(wrong: Wrong) -> Self {
-        Self::Http(wrong)
-    }
-}
-
-async fn connection(server: &Server, site: &Site, stream: TcpStream) {
-    let mut session = match server.accept(stream).await {
-        Ok(Connected::Session(session)) => *session,
-        // The policy refuses it before.
-        Ok(Connected::Plain(_)) => return,
-        Err(error) => return log(&error),
-    };
-    let alert = match exchanges(&mut session, site).await {
-        Ok(()) => return,
-        Err(Ended::Session(error)) => {
-            log(&error);
-            error.alert()
-        }
-        Err(Ended::Http(wrong)) => {
-            tracing::info!("a session was ended: {wrong}");
-            Some(Alert::DecodeError)
-        }
-        Err(Ended::File(error)) => {
-            tracing::warn!("a file could not be read to its end: {error}");
-            Some(Alert::Internal)
-        }
-    };
-    if let Some(alert) = alert {
-        session.sender.abort(alert).await;
-    }
-}
-
-/// Logs why a session ended. What the protocol says of it names no host and no content.
-pub(crate) fn log(error: &Error) {
-    match error {
-        Error::Session(error) => tracing::info!("a session was ended: {error}"),
-        Error::Tls { .. }
-        | Error::Settings(_)
-        | Error::Address(_)
-        | Error::Configuration(_)
-        // The service has said why.
-        | Error::Blocked
-        | Error::Refused
-        | Error::Interrupted
-        | Error::Io(_)
-        | Error::TimedOut(..)
-        | Error::PlainTls
-        | Error::Name(..) => tracing::debug!("a session was ended: {error}"),
-        Error::NotPermitted(next) => {
-            tracing::info!("a session was refused: `allow` does not permit its next hop");
-            tracing::debug!("the next hop would have been {next}");
-        }
-    }
+fn unreadable(error: io::Error) -> Ended {
+    Ended::Source(format!("a file could not be read to its end: {error}"))
 }
 
 /// A request that is coming.
@@ -256,12 +177,6 @@ async fn exchanges(session: &mut Session, site: &Site) -> Result<(), Ended> {
     Ok(session.sender.close().await?)
 }
 
-/// Whether nothing follows on this connection.
-pub(crate) fn closes(head: &Head) -> bool {
-    head.values("connection")
-        .any(|value| value.eq_ignore_ascii_case(b"close"))
-}
-
 async fn answer(
     session: &mut Session,
     layout: Layout,
@@ -287,7 +202,7 @@ async fn answer(
             }
             if method == "GET" && !offers.is_empty() && found.length <= MAX_REFERRED {
                 let digest;
-                (found, digest) = hashed(found).await.map_err(Ended::File)?;
+                (found, digest) = hashed(found).await.map_err(unreadable)?;
                 referred = Some(digest).filter(|digest| offers.contains(digest));
             }
             let (length, head) = match referred {
@@ -349,11 +264,11 @@ async fn whole(
             let read = file.read(&mut piece);
             (file, read.map(|length| piece[..length].to_vec()))
         });
-        let (again, piece) = read.await.map_err(|error| Ended::File(error.into()))?;
+        let (again, piece) = read.await.map_err(|error| unreadable(error.into()))?;
         file = again;
-        let piece = piece.map_err(Ended::File)?;
+        let piece = piece.map_err(unreadable)?;
         if piece.is_empty() {
-            return Err(Ended::File(io::ErrorKind::UnexpectedEof.into()));
+            return Err(unreadable(io::ErrorKind::UnexpectedEof.into()));
         }
         left = left.saturating_sub(u64::try_from(piece.len()).unwrap_or(u64::MAX));
         if let Some(hasher) = &mut hasher {

@@ -31,7 +31,8 @@ use crate::gateway::{Answer, Onward, own_answer, pass_on};
 use crate::http::{Event, Head, Messages, Part, Reader, Side, Wrong};
 use crate::layout::{Layout, part_of};
 use crate::report::{Outcome, Report};
-use crate::serve::{MAX_SESSIONS, SEEN, closes};
+use crate::serve::SEEN;
+use crate::sessions::{MAX_SESSIONS, closes};
 use crate::settings;
 use crate::via::{ViaArgument, granted, host_of};
 

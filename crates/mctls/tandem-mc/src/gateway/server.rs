@@ -11,15 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mctls::config::Terms;
-use mctls::error::Alert;
-use mctls_io::{
-    Connected, Error, Fallback, Identity, Server, ServerSettings as IoSettings, Session,
-    SessionReceiver, SessionSender, Timeouts,
-};
+use mctls_io::{Identity, Session, SessionReceiver, SessionSender, Timeouts};
 use rustls::RootCertStore;
-use tandem_daemon::listener;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::error::McError;
@@ -27,7 +22,8 @@ use crate::gateway::{Answer, Onward, own_answer, pass_on};
 use crate::http::{Event, Head, Messages, Part, Reader, Side, Wrong};
 use crate::layout::{Layout, part_of};
 use crate::report::Seen;
-use crate::serve::{MAX_SESSIONS, SEEN, closes, log};
+use crate::serve::SEEN;
+use crate::sessions::{Answers, Ended, Listening, closes};
 use crate::settings::ServerSettings;
 
 /// How long the server behind may take to accept a connection.
@@ -45,8 +41,7 @@ const CLAIMS: [&str; 5] = [
 
 /// A gateway that listens, and serves nobody yet.
 pub struct ServerGateway {
-    listener: TcpListener,
-    server: Server,
+    listening: Listening,
     behind: Arc<Behind>,
 }
 
@@ -73,17 +68,10 @@ impl ServerGateway {
                 "header: a gateway passes on what its server says, and adds nothing",
             ));
         }
-        let server = Server::new(&IoSettings {
-            identity,
-            middlebox_roots,
-            policy: Arc::new(move |terms: &_| settings.answer(terms)),
-            fallback: Fallback::Refuse,
-            plain_protocols: Vec::new(),
-            timeouts,
-        })?;
+        let listening =
+            Listening::bind(listen, identity, middlebox_roots, settings, timeouts).await?;
         Ok(Self {
-            listener: listener::listen("--listen", listen).await?,
-            server,
+            listening,
             behind: Arc::new(Behind {
                 address: behind.to_owned(),
                 idle: timeouts.idle,
@@ -96,64 +84,18 @@ impl ServerGateway {
     /// # Errors
     /// The system does not say.
     pub fn address(&self) -> Result<SocketAddr, McError> {
-        self.listener.local_addr().map_err(McError::Output)
+        self.listening.address()
     }
 
     /// Serves, for ever.
     pub async fn serve(self) {
-        let (server, behind) = (self.server, self.behind);
-        listener::serve(self.listener, MAX_SESSIONS, move |stream| {
-            let (server, behind) = (server.clone(), Arc::clone(&behind));
-            async move { connection(&server, &behind, stream).await }
-        })
-        .await;
+        self.listening.serve(self.behind).await;
     }
 }
 
-/// Why a session ends early.
-enum Ended {
-    Session(Error),
-    Http(Wrong),
-    /// The server behind has begun an answer and not finished it.
-    Behind(String),
-}
-
-impl From<Error> for Ended {
-    fn from(error: Error) -> Self {
-        Self::Session(error)
-    }
-}
-
-impl From<Wrong> for Ended {
-    fn from(wrong: Wrong) -> Self {
-        Self::Http(wrong)
-    }
-}
-
-async fn connection(server: &Server, behind: &Behind, stream: TcpStream) {
-    let mut session = match server.accept(stream).await {
-        Ok(Connected::Session(session)) => *session,
-        // The policy refuses it before.
-        Ok(Connected::Plain(_)) => return,
-        Err(error) => return log(&error),
-    };
-    let alert = match exchanges(&mut session, behind).await {
-        Ok(()) => return,
-        Err(Ended::Session(error)) => {
-            log(&error);
-            error.alert()
-        }
-        Err(Ended::Http(wrong)) => {
-            tracing::info!("a session was ended: {wrong}");
-            Some(Alert::DecodeError)
-        }
-        Err(Ended::Behind(why)) => {
-            tracing::warn!("the server behind: {why}");
-            Some(Alert::Internal)
-        }
-    };
-    if let Some(alert) = alert {
-        session.sender.abort(alert).await;
+impl Answers for Behind {
+    async fn exchanges(&self, session: &mut Session) -> Result<(), Ended> {
+        exchanges(session, self).await
     }
 }
 
@@ -315,7 +257,9 @@ async fn answered(
         };
         let onward = match onward {
             Ok(onward) => onward,
-            Err(why) if has_begun => return Err(Ended::Behind(why)),
+            Err(why) if has_begun => {
+                return Err(Ended::Source(format!("the server behind: {why}")));
+            }
             Err(why) => return Ok(Some(why)),
         };
         for part in onward {

@@ -18,7 +18,7 @@ use super::terms;
 use crate::boxes;
 use crate::error::McError;
 use crate::layout::Kind;
-use crate::serve::MAX_SESSIONS;
+use crate::sessions::MAX_SESSIONS;
 use crate::settings::BoxSettings;
 
 /// A middlebox that listens, and serves nobody yet.

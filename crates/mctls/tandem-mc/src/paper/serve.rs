@@ -19,7 +19,8 @@ use super::terms;
 use crate::error::McError;
 use crate::http::{Event, Head, Messages, Reader, Side, Wrong, unescaped};
 use crate::layout::{Layout, part_of};
-use crate::serve::{Found, MAX_SESSIONS, PIECE, closes, find};
+use crate::serve::{Found, PIECE, find};
+use crate::sessions::{MAX_SESSIONS, closes};
 use crate::settings::ServerSettings;
 
 /// A server that listens, and serves nobody yet.
