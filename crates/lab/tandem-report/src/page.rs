@@ -320,7 +320,7 @@ impl Page {
              an emulated link between each two, and the same program for every protocol. mctls13 is this project’s protocol on TLS 1.3, \
              mctls12 the paper’s own. Split TLS is what is compared: middleboxes that end TLS 1.3 on both sides, with a certificate for the \
              server’s name. Middleboxes may read and write everything, the paper’s worst case, unless a table says otherwise, and pass \
-             everything on. Keys are agreed on by X25519, without ML-KEM; nothing is resumed; the Nagle algorithm is off.</p>\n<div class=\"pair\">",
+             everything on. Keys are agreed on by X25519, without ML-KEM; nothing is resumed but mctls13’s legs between parties that know each other; the Nagle algorithm is off.</p>\n<div class=\"pair\">",
         );
         self.pair(&figures.mctls);
         if let Some(transfers) = &figures.mctls_transfers {

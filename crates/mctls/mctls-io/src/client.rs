@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use mctls::config::{Context, Middlebox, Right, Terms};
-use mctls::endpoint::{Channel, Client as Core, Ground, Handshake, Leg, Offered, too_early};
+use mctls::endpoint::{Channel, Client as Core, Ground, Handshake, Leg, too_early};
 use mctls::frame::{Frame, is_address};
 use mctls::message::{Message, Shares};
 use mctls::party::{Endpoint, Position};
@@ -19,6 +19,7 @@ use crate::error::{Error, Part};
 use crate::hop::{Hop, Outcome, Talk, Timeouts};
 use crate::plain::Plain;
 use crate::session::{Connected, Session};
+use crate::tickets::LegClient;
 use crate::tls::{self, KeyExchange, Tls};
 
 /// What to do where the other side speaks plain TLS alone.
@@ -71,14 +72,13 @@ pub struct ClientSettings {
 pub struct Client {
     settings: ClientSettings,
     session: Arc<ClientConfig>,
-    leg: Arc<ClientConfig>,
+    leg: LegClient,
 }
 
 /// How far a handshake is.
 #[expect(clippy::large_enum_variant, reason = "there is one of it, on its way")]
 enum State {
     Connecting,
-    Offered(Offered),
     Running(Handshake),
 }
 
@@ -96,7 +96,7 @@ impl Client {
                 &settings.plain_protocols,
                 settings.key_exchange,
             )?),
-            leg: Arc::new(tls::client_leg(
+            leg: LegClient::new(tls::client_leg(
                 Arc::clone(&settings.middlebox_roots),
                 settings.key_exchange,
             )?),
@@ -162,7 +162,7 @@ impl Client {
         let boxes = self.settings.via.len();
         for (position, via) in Position::all(boxes).zip(&self.settings.via) {
             let name = server_name(&via.name)?;
-            let tls = Tls::client(&self.leg, name, Part::Leg(position))?;
+            let tls = self.leg.connect(name, Part::Leg(position))?;
             hop.legs.push(Talk::new(tls));
         }
         if boxes > 0 {
@@ -227,14 +227,13 @@ impl Client {
                 let ground = ground(hop, self.settings.contexts.len(), [0; 32])?;
                 let suites = self.settings.suites.clone();
                 let least = self.settings.least.clone();
-                State::Offered(Core::offer(suites, terms, least, ground, &mut out)?)
+                State::Running(Core::offer(suites, terms, least, ground, &mut out)?)
             }
-            State::Offered(_) | State::Running(_) => state,
+            State::Running(_) => state,
         };
         while let Some((from, message)) = next_message(hop)? {
             state = State::Running(match state {
                 State::Connecting => return Err(too_early(from, &message).into()),
-                State::Offered(offered) => offered.handle(from, message, &mut out)?,
                 State::Running(handshake) => handshake.handle(from, message, &mut out)?,
             });
         }

@@ -7,7 +7,6 @@
 //! protocol, and from its client's offer on exactly those of the offer's middleboxes, so that a leg
 //! keeps its position.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use mctls::endpoint::{Channel, Established, Output};
@@ -15,7 +14,6 @@ use mctls::error::{Alert, Breach};
 use mctls::frame::{Frame, Frames, LegFrame, MAX_LEG_LEN};
 use mctls::message::{Decoder, Message};
 use mctls::party::{Endpoint, Position};
-use rustls::ServerConfig;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
@@ -24,10 +22,30 @@ use zeroize::Zeroizing;
 
 use crate::error::{Error, Part};
 use crate::outgoing::Outgoing;
+use crate::tickets::LegServer;
 use crate::tls::Tls;
 
-/// How many bytes are read at once: a record of TLS and its frame.
-pub(crate) const READ_LEN: usize = 1 << 14;
+/// What is sealed before it is written: each write of the system has its price.
+pub(crate) const SEND_LEN: usize = 1 << 16;
+
+/// Room for reading at first, and the least there is for any read: a record of TLS.
+const MIN_READ_LEN: usize = 1 << 14;
+
+/// How much room is added at most, where what has come has filled it.
+const MAX_READ_LEN: usize = 1 << 16;
+
+/// Reads more of a hop into its frames, of which no whole one is left; how much, 0 at the end.
+/// Where this future is dropped, nothing is lost.
+///
+/// Few bytes take little memory; a stream is read in large pieces, at most 128 KiB with what is
+/// there.
+pub(crate) async fn fill(read: &mut OwnedReadHalf, frames: &mut Frames) -> Result<usize, Error> {
+    let space = frames.space()?;
+    if space.capacity() - space.len() < MIN_READ_LEN {
+        space.reserve(space.capacity().clamp(MIN_READ_LEN, MAX_READ_LEN));
+    }
+    Ok(read.read_buf(space).await?)
+}
 
 /// The types of frames, as errors name them.
 pub(crate) const LEG: u8 = 0xb0;
@@ -137,9 +155,9 @@ pub(crate) fn take_leg(
 }
 
 /// Adds legs that await their middleboxes.
-fn grow_legs(legs: &mut Vec<Talk>, config: &Arc<ServerConfig>, count: usize) -> Result<(), Error> {
+fn grow_legs(legs: &mut Vec<Talk>, takes: &LegServer, count: usize) -> Result<(), Error> {
     while legs.len() < count {
-        legs.push(Talk::new(Tls::server(config, Part::NextHop)?));
+        legs.push(Talk::new(takes.accept(Part::NextHop)?));
     }
     Ok(())
 }
@@ -154,7 +172,7 @@ pub(crate) struct Hop {
     /// Legs by distance: the nearest middlebox first.
     pub(crate) legs: Vec<Talk>,
     /// How more legs are taken, while nobody knows how many there will be.
-    leg_config: Option<Arc<ServerConfig>>,
+    takes_legs: Option<LegServer>,
     /// Data of an end-to-end session that is plain TLS.
     pub(crate) plain: Vec<u8>,
 }
@@ -171,14 +189,14 @@ impl Hop {
             frames: Frames::new(),
             session: Talk::new(tls),
             legs: Vec::new(),
-            leg_config: None,
+            takes_legs: None,
             plain: Vec::new(),
         })
     }
 
     /// Takes legs from now on, as many as come.
-    pub(crate) fn open_legs(&mut self, config: Arc<ServerConfig>) {
-        self.leg_config = Some(config);
+    pub(crate) fn open_legs(&mut self, takes: LegServer) {
+        self.takes_legs = Some(takes);
     }
 
     /// Takes so many legs, no more and no fewer: a further one is an error from now on.
@@ -187,8 +205,8 @@ impl Hop {
         if found > expected {
             return Err(mctls::Error::from(Breach::Count { expected, found }).into());
         }
-        match self.leg_config.take() {
-            Some(config) => grow_legs(&mut self.legs, &config, expected),
+        match self.takes_legs.take() {
+            Some(takes) => grow_legs(&mut self.legs, &takes, expected),
             None => Ok(()),
         }
     }
@@ -222,12 +240,10 @@ impl Hop {
 
     /// Reads more bytes of the hop.
     pub(crate) async fn read(&mut self) -> Result<(), Error> {
-        let mut buffer = vec![0; READ_LEN];
-        let length = self.read.read(&mut buffer).await?;
-        if length == 0 {
-            return Err(mctls::Error::from(Breach::Truncated).into());
+        match fill(&mut self.read, &mut self.frames).await? {
+            0 => Err(mctls::Error::from(Breach::Truncated).into()),
+            _ => Ok(()),
         }
-        Ok(self.frames.push(&buffer[..length])?)
     }
 
     /// Takes the next frame, if a whole one is there, and hands it to its session.
@@ -244,8 +260,8 @@ impl Hop {
             }
             Some(Frame::Leg(leg)) if leg.endpoint == self.endpoint => {
                 let index = leg.distance.index();
-                if let Some(config) = &self.leg_config {
-                    grow_legs(&mut self.legs, config, index + 1)?;
+                if let Some(takes) = &self.takes_legs {
+                    grow_legs(&mut self.legs, takes, index + 1)?;
                 }
                 let talk = self.legs.get_mut(index);
                 talk.ok_or_else(|| unexpected(LEG))?.feed(leg.bytes)?;

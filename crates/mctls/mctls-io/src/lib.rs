@@ -8,12 +8,13 @@
 //!
 //! Invariants: a middlebox that is dead or slow is an error that names it, within
 //! [`Timeouts::handshake`] or [`Timeouts::idle`]; plain TLS is fallen back to by policy alone;
-//! memory is bounded: beside the core's, an endpoint holds a frame and 16 KiB, a middlebox as much
-//! for each neighbour and [`middlebox::MAX_WAITING`] bytes each way, and what its service adds.
+//! memory is bounded: beside the core's, an endpoint holds up to 128 KiB of what has come, 16 KiB
+//! as long as that is little, and 64 KiB that it sends; a middlebox as much of what has come for
+//! each neighbour, [`middlebox::MAX_WAITING`] bytes each way, and what its service adds.
 //! rustls holds up to 64 KiB of an unfinished handshake message and a record each way for each TLS
 //! session: one until a server has chosen this protocol, then one more for each middlebox, before
-//! anybody is authenticated. So a client costs a server some 100 KiB of memory, with 16 middleboxes
-//! 1.5 MiB, until it is known or [`Timeouts::handshake`] is over.
+//! anybody is authenticated. So a client costs a server some 200 KiB of memory, with 16 middleboxes
+//! 1.6 MiB, until it is known or [`Timeouts::handshake`] is over.
 #![forbid(unsafe_code)]
 
 pub mod blocking;
@@ -27,6 +28,7 @@ mod server;
 mod session;
 #[cfg(test)]
 mod tests;
+mod tickets;
 mod tls;
 mod verify;
 

@@ -13,6 +13,7 @@ mod next;
 mod pace;
 mod pair;
 
+use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -23,16 +24,17 @@ use mctls::party::{Direction, Position};
 #[cfg(any(test, feature = "hostile"))]
 use mctls::relay::Passing;
 use mctls::relay::Relay;
-use rustls::{ClientConfig, ServerConfig};
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::error::{Error, Part};
-use crate::hop::{ANNOUNCE, FAREWELL, HOLDS, READ_LEN, RECORD, ROUTE, SHORT, Timeouts, unexpected};
+use crate::hop::{ANNOUNCE, FAREWELL, HOLDS, RECORD, ROUTE, SHORT, Timeouts, fill, unexpected};
+use crate::tickets::LegServer;
 use crate::tls::{self, Identity};
-use legs::{Legs, Next};
+use legs::{Legs, Next, ServerLeg};
 pub use next::{Backends, Choice, NextHop};
 pub use pace::Pace;
 use pace::{Allowance, Bucket};
@@ -41,6 +43,10 @@ use pair::{Pair, PairedHop};
 
 /// Most bytes that wait for a neighbour before the other is read on.
 pub const MAX_WAITING: usize = 1 << 18;
+
+/// How much is read at once where a route is to come: all that a client sends at first, as a
+/// connection that is closed with something unread is reset.
+const ROUTE_LEN: usize = 1 << 14;
 
 /// What becomes of data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,8 +120,8 @@ pub struct MiddleboxSettings {
 /// A middlebox.
 #[derive(Clone)]
 pub struct Middlebox {
-    client_leg: Arc<ServerConfig>,
-    server_leg: Arc<ClientConfig>,
+    client_leg: LegServer,
+    server_leg: ServerLeg,
     certificate: [u8; 32],
     next: NextHop,
     permits: Permits,
@@ -138,8 +144,9 @@ struct Side {
     read: OwnedReadHalf,
     write: OwnedWriteHalf,
     frames: Frames,
-    /// Bytes that wait to be written.
+    /// Bytes that wait to be written, behind those that are.
     out: Vec<u8>,
+    written: usize,
     bucket: Bucket,
     /// Whether it has ended, and whether it was told that the other has.
     input: Stream,
@@ -161,23 +168,28 @@ impl Side {
             write,
             frames,
             out: Vec::new(),
+            written: 0,
             bucket: Bucket::new(Instant::now()),
             input: Stream::Open,
             output: Stream::Open,
         })
     }
 
-    /// Takes what was read.
-    fn take(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        if bytes.is_empty() {
+    /// Takes note of how much was read.
+    const fn took(&mut self, length: usize) {
+        if length == 0 {
             self.input = Stream::Ended;
         }
-        Ok(self.frames.push(bytes)?)
+    }
+
+    /// How many bytes wait.
+    const fn waiting(&self) -> usize {
+        self.out.len() - self.written
     }
 
     /// Ends this side's output once the other side's input has ended and all of it is written.
     async fn end_after(&mut self, other: Stream) {
-        if other == Stream::Ended && self.out.is_empty() && self.output == Stream::Open {
+        if other == Stream::Ended && self.waiting() == 0 && self.output == Stream::Open {
             self.output = Stream::Ended;
             // Whoever has gone need not be told.
             let _ = self.write.shutdown().await;
@@ -186,32 +198,68 @@ impl Side {
 
     /// How much of what waits may go now; `Err`: when some may.
     fn due(&mut self, pace: Option<Pace>) -> Result<usize, Instant> {
-        if self.out.is_empty() {
+        if self.waiting() == 0 {
             return Ok(0);
         }
         match self.bucket.allowance(pace, Instant::now()) {
-            Allowance::Now(bytes) => Ok(bytes.min(self.out.len())),
+            Allowance::Now(bytes) => Ok(bytes.min(self.waiting())),
             Allowance::At(next) => Err(next),
         }
     }
 
     fn wrote(&mut self, bytes: usize) {
-        self.out.drain(..bytes);
         self.bucket.spend(bytes);
+        self.written += bytes;
+        if self.waiting() == 0 {
+            self.out.clear();
+            self.written = 0;
+        } else if self.written >= MAX_WAITING {
+            self.out.drain(..self.written);
+            self.written = 0;
+        }
+    }
+
+    /// Writes what the neighbour takes at once; whether it has taken anything.
+    fn write_now(&mut self, pace: Option<Pace>) -> Result<Wrote, Error> {
+        let mut wrote = Wrote::Nothing;
+        while let Ok(due @ 1..) = self.due(pace) {
+            let bytes = &self.out[self.written..][..due];
+            match self.write.try_write(bytes) {
+                Ok(length) => {
+                    self.wrote(length);
+                    wrote = Wrote::Some;
+                    if length < due {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(wrote)
     }
 
     /// Writes what waits and ends.
     async fn finish(&mut self) {
         // Whoever has gone cannot be told.
-        let _ = self.write.write_all(&self.out).await;
+        let _ = self.write.write_all(&self.out[self.written..]).await;
         let _ = self.write.shutdown().await;
     }
+}
+
+/// What became of an attempt to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrote {
+    Nothing,
+    Some,
 }
 
 /// The way on from the client.
 struct Way {
     server: Side,
     next: Next,
+    /// What stands for the server in what is kept of it.
+    name: ServerName<'static>,
     /// What the client has sent behind its route.
     frames: Frames,
 }
@@ -232,8 +280,8 @@ impl Middlebox {
     /// [`Error::Configuration`]: TLS cannot be set up with them.
     pub fn new(settings: &MiddleboxSettings) -> Result<Self, Error> {
         Ok(Self {
-            client_leg: Arc::new(tls::middlebox_server(&settings.identity)?),
-            server_leg: Arc::new(tls::middlebox_leg(&settings.identity)?),
+            client_leg: LegServer::new(tls::middlebox_server(&settings.identity)?),
+            server_leg: ServerLeg::new(&settings.identity)?,
             certificate: settings.identity.digest(),
             next: settings.next.clone(),
             permits: Arc::clone(&settings.permits),
@@ -269,9 +317,10 @@ impl Middlebox {
             server: way.server,
             legs: Legs::new(
                 &self.client_leg,
-                Arc::clone(&self.server_leg),
+                self.server_leg.clone(),
                 self.certificate,
                 way.next,
+                way.name,
             )?,
             service: (self.service)(),
             hop: PairedHop::new(self.pair.as_ref()),
@@ -301,16 +350,16 @@ impl Middlebox {
                 }
                 None => {}
             }
-            let mut buffer = vec![0; READ_LEN];
-            let length = stream.read(&mut buffer).await?;
-            if length == 0 {
+            let space = frames.space()?;
+            space.reserve(ROUTE_LEN);
+            if stream.read_buf(space).await? == 0 {
                 return Err(mctls::Error::from(mctls::error::Breach::Truncated).into());
             }
-            frames.push(&buffer[..length])?;
         };
         if route.is_empty() {
             return Err(unexpected(ROUTE));
         }
+        let name = legs::name_of(route.last().map_or("", String::as_str))?;
         let named = route.remove(0);
         let connected = match &self.next {
             NextHop::Fixed(next) => TcpStream::connect(next).await?,
@@ -328,6 +377,7 @@ impl Middlebox {
         Ok(Way {
             server,
             next,
+            name,
             frames,
         })
     }
@@ -336,12 +386,11 @@ impl Middlebox {
 impl Passage {
     async fn run(&mut self, timeouts: Timeouts, deadline: Instant) -> Result<(), Error> {
         let patience = timeouts.handshake;
-        let mut from_client = vec![0; READ_LEN];
-        let mut from_server = vec![0; READ_LEN];
         let mut deadline = pin!(sleep_until(deadline));
         let mut pause = pin!(sleep(timeouts.idle));
+        let mut heard = Instant::now();
         loop {
-            self.pass()?;
+            while self.pass()? == Wrote::Some {}
             let (client, server) = (&mut self.client, &mut self.server);
             client.end_after(server.input).await;
             server.end_after(client.input).await;
@@ -349,7 +398,7 @@ impl Passage {
                 return Ok(());
             }
             let reads =
-                |from: &Side, to: &Side| from.input == Stream::Open && to.out.len() < MAX_WAITING;
+                |from: &Side, to: &Side| from.input == Stream::Open && to.waiting() < MAX_WAITING;
             let (read_client, read_server) = (reads(client, server), reads(server, client));
             let to_client = client.due(self.service.pace(Direction::ToClient));
             let to_server = server.due(self.service.pace(Direction::ToServer));
@@ -357,27 +406,28 @@ impl Passage {
             let later = later.into_iter().flatten().min();
             let (to_client, to_server) = (to_client.unwrap_or(0), to_server.unwrap_or(0));
             tokio::select! {
-                read = client.read.read(&mut from_client), if read_client => {
-                    client.take(&from_client[..read?])?;
+                read = fill(&mut client.read, &mut client.frames), if read_client => {
+                    client.took(read?);
                 }
-                read = server.read.read(&mut from_server), if read_server => {
-                    server.take(&from_server[..read?])?;
+                read = fill(&mut server.read, &mut server.frames), if read_server => {
+                    server.took(read?);
                 }
-                written = client.write.write(&client.out[..to_client]), if to_client > 0 => {
-                    client.wrote(written?);
-                }
-                written = server.write.write(&server.out[..to_server]), if to_server > 0 => {
-                    server.wrote(written?);
-                }
+                ready = client.write.writable(), if to_client > 0 => ready?,
+                ready = server.write.writable(), if to_server > 0 => ready?,
                 () = until(later), if later.is_some() => {}
                 () = &mut deadline, if self.legs.is_joining() => {
                     return Err(Error::TimedOut(self.legs.waits_for(), patience));
                 }
                 () = &mut pause => {
-                    return Err(Error::TimedOut(Part::EndToEnd, timeouts.idle));
+                    let end = heard + timeouts.idle;
+                    if end <= Instant::now() {
+                        return Err(Error::TimedOut(Part::EndToEnd, timeouts.idle));
+                    }
+                    pause.as_mut().reset(end);
+                    continue;
                 }
             }
-            pause.as_mut().reset(Instant::now() + timeouts.idle);
+            heard = Instant::now();
             if self.legs.is_joining() && self.has_ended() {
                 return Err(mctls::Error::from(mctls::error::Breach::Truncated).into());
             }
@@ -388,15 +438,26 @@ impl Passage {
         self.client.input == Stream::Ended || self.server.input == Stream::Ended
     }
 
-    /// Passes on whole frames that have come, as far as there is room for them.
-    fn pass(&mut self) -> Result<(), Error> {
+    /// Passes on whole frames that have come, as far as there is room for them, and writes what
+    /// the neighbours take at once. Where they have, there is room again.
+    fn pass(&mut self) -> Result<Wrote, Error> {
         loop {
-            let to_server = self.server.out.len() < MAX_WAITING && self.pass_from_client()?;
-            let to_client = self.client.out.len() < MAX_WAITING && self.pass_from_server()?;
+            let to_server = self.server.waiting() < MAX_WAITING && self.pass_from_client()?;
+            let to_client = self.client.waiting() < MAX_WAITING && self.pass_from_server()?;
             if !to_server && !to_client {
-                return Ok(());
+                break;
             }
         }
+        let to_client = self
+            .client
+            .write_now(self.service.pace(Direction::ToClient))?;
+        let to_server = self
+            .server
+            .write_now(self.service.pace(Direction::ToServer))?;
+        Ok(match (to_client, to_server) {
+            (Wrote::Nothing, Wrote::Nothing) => Wrote::Nothing,
+            (Wrote::Some, _) | (Wrote::Nothing, Wrote::Some) => Wrote::Some,
+        })
     }
 
     fn pass_from_client(&mut self) -> Result<bool, Error> {

@@ -14,8 +14,10 @@ use tokio::net::tcp::OwnedWriteHalf;
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     write: OwnedWriteHalf,
-    /// What waits. Append to it, and flush.
+    /// What waits, behind what is written. Append to it, and flush.
     pub(crate) waiting: Vec<u8>,
+    /// How much of that is written.
+    written: usize,
 }
 
 impl Outgoing {
@@ -23,18 +25,21 @@ impl Outgoing {
         Self {
             write,
             waiting: Vec::new(),
+            written: 0,
         }
     }
 
     /// Writes everything that waits.
     pub(crate) async fn flush(&mut self) -> Result<(), Error> {
-        while !self.waiting.is_empty() {
+        while self.written < self.waiting.len() {
             // Unlike `write_all`, this has written nothing where it is dropped.
-            match self.write.write(&self.waiting).await? {
+            match self.write.write(&self.waiting[self.written..]).await? {
                 0 => return Err(ErrorKind::WriteZero.into()),
-                written => drop(self.waiting.drain(..written)),
+                written => self.written += written,
             }
         }
+        self.waiting.clear();
+        self.written = 0;
         Ok(())
     }
 

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use mctls::error::Breach;
 use mctls::frame::{Frame, Frames};
-use tokio::io::AsyncReadExt as _;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::timeout;
 
 use crate::error::{Error, Part};
-use crate::hop::{Hop, LEG, READ_LEN, Timeouts, unexpected};
+use crate::hop::{Hop, LEG, SEND_LEN, Timeouts, fill, unexpected};
 use crate::outgoing::Outgoing;
 use crate::tls::Tls;
 
@@ -52,7 +51,7 @@ impl Plain {
     /// The connection failed, or takes nothing for as long as [`Timeouts::idle`].
     pub async fn send(&mut self, data: &[u8]) -> Result<(), Error> {
         self.flush().await?;
-        for piece in data.chunks(READ_LEN) {
+        for piece in data.chunks(SEND_LEN) {
             self.tls.send(piece)?;
             self.flush().await?;
         }
@@ -100,13 +99,11 @@ impl Plain {
     }
 
     async fn read(&mut self) -> Result<(), Error> {
-        let mut buffer = vec![0; READ_LEN];
-        let read = timeout(self.idle, self.read.read(&mut buffer)).await;
-        let length = read.map_err(|_| Error::TimedOut(Part::EndToEnd, self.idle))??;
-        if length == 0 {
-            return Err(mctls::Error::from(Breach::Truncated).into());
+        let read = timeout(self.idle, fill(&mut self.read, &mut self.frames)).await;
+        match read.map_err(|_| Error::TimedOut(Part::EndToEnd, self.idle))?? {
+            0 => Err(mctls::Error::from(Breach::Truncated).into()),
+            _ => Ok(()),
         }
-        Ok(self.frames.push(&buffer[..length])?)
     }
 
     async fn flush(&mut self) -> Result<(), Error> {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use mctls::config::Terms;
-use mctls::endpoint::{Deciding, Handshake, Server as Core, too_early};
+use mctls::endpoint::{Deciding, Handshake, Server as Core};
 use mctls::frame::Frame;
 use mctls::party::{Endpoint, Position};
 use rustls::{RootCertStore, ServerConfig};
@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::hop::{Hop, Outcome, Timeouts};
 use crate::plain::Plain;
 use crate::session::{Connected, Session};
+use crate::tickets::LegServer;
 use crate::tls::{self, Identity, Tls};
 use crate::verify::is_for;
 
@@ -43,7 +44,7 @@ pub struct ServerSettings {
 #[derive(Clone)]
 pub struct Server {
     session: Arc<ServerConfig>,
-    leg: Arc<ServerConfig>,
+    leg: LegServer,
     certificate: [u8; 32],
     policy: Policy,
     fallback: Fallback,
@@ -76,7 +77,7 @@ impl Server {
         let roots = Arc::clone(&settings.middlebox_roots);
         Ok(Self {
             session: Arc::new(tls::server(&settings.identity, &settings.plain_protocols)?),
-            leg: Arc::new(tls::server_leg(&settings.identity, roots)?),
+            leg: LegServer::new(tls::server_leg(&settings.identity, roots)?),
             certificate: settings.identity.digest(),
             policy: Arc::clone(&settings.policy),
             fallback: settings.fallback,
@@ -120,7 +121,7 @@ impl Server {
                     let out = &mut hop.out.waiting;
                     hop.session.tls.take(out)?;
                     announce.take().iter().for_each(|frame| frame.write(out));
-                    hop.open_legs(Arc::clone(&self.leg));
+                    hop.open_legs(self.leg.clone());
                 }
                 Some(false) if hop.session.tls.is_ready() => {
                     hop.flush().await?;
@@ -165,7 +166,10 @@ impl Server {
                     hop.fix_legs(deciding.terms().middleboxes().len())?;
                     State::Deciding(deciding)
                 }
-                State::Deciding(_) => return Err(too_early(from, &message).into()),
+                State::Deciding(mut deciding) => {
+                    deciding.handle(from, message)?;
+                    State::Deciding(deciding)
+                }
                 State::Running(handshake) => {
                     State::Running(handshake.handle(from, message, &mut out)?)
                 }

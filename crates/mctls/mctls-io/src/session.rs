@@ -19,13 +19,12 @@ use mctls::receiver::{Delivery, Event, Receiver};
 use mctls::record::MAX_PAYLOAD_LEN;
 use mctls::sender::Sender;
 use rustls::pki_types::CertificateDer;
-use tokio::io::AsyncReadExt as _;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::timeout;
 
 use crate::error::{Error, Part};
 use crate::hop::{
-    ANNOUNCE, HOLDS, Hop, LEG, READ_LEN, ROUTE, SHORT, TLS, Talk, Timeouts, unexpected,
+    ANNOUNCE, HOLDS, Hop, LEG, ROUTE, SEND_LEN, SHORT, TLS, Talk, Timeouts, fill, unexpected,
 };
 use crate::outgoing::Outgoing;
 use crate::plain::Plain;
@@ -78,6 +77,8 @@ pub struct SessionReceiver {
     endpoint: Endpoint,
     read: OwnedReadHalf,
     frames: Frames,
+    /// The end-to-end session, for an alert of an endpoint that has no other way to say it yet.
+    session: Talk,
     /// Legs by distance, for alerts, with the middleboxes they lead to.
     legs: Vec<(Position, Talk)>,
     end: End,
@@ -121,6 +122,7 @@ impl Session {
                 endpoint: hop.endpoint,
                 read: hop.read,
                 frames: hop.frames,
+                session: hop.session,
                 legs: legs.filter_map(|(at, talk)| Some((at?, talk))).collect(),
                 end: End::Open,
                 idle: timeouts.idle,
@@ -141,8 +143,10 @@ impl SessionSender {
     /// future, was the end of an earlier call.
     pub async fn send(&mut self, context: ContextId, data: &[u8]) -> Result<(), Error> {
         self.check()?;
-        for piece in data.chunks(MAX_PAYLOAD_LEN) {
-            self.core.seal(context, piece, &mut self.out.waiting)?;
+        for batch in data.chunks(SEND_LEN) {
+            for piece in batch.chunks(MAX_PAYLOAD_LEN) {
+                self.core.seal(context, piece, &mut self.out.waiting)?;
+            }
             self.last = Call::Dropped;
             self.flush().await?;
         }
@@ -198,6 +202,15 @@ impl SessionSender {
     }
 }
 
+#[cfg(test)]
+impl SessionReceiver {
+    /// Which legs were resumed, by distance.
+    pub(crate) fn resumed(&self) -> Vec<bool> {
+        let legs = self.legs.iter();
+        legs.map(|(_, talk)| talk.tls.is_resumed()).collect()
+    }
+}
+
 impl SessionReceiver {
     /// The next data; `None` once the other endpoint has closed its direction. Where this future is
     /// dropped, nothing is lost.
@@ -230,13 +243,11 @@ impl SessionReceiver {
                     Taken::Nothing => {}
                 }
             }
-            let mut buffer = vec![0; READ_LEN];
-            let read = timeout(self.idle, self.read.read(&mut buffer)).await;
+            let read = timeout(self.idle, fill(&mut self.read, &mut self.frames)).await;
             let length = read.map_err(|_| Error::TimedOut(Part::EndToEnd, self.idle))??;
             if length == 0 {
                 self.core.finish()?;
             }
-            self.frames.push(&buffer[..length])?;
         }
     }
 
@@ -261,7 +272,16 @@ impl SessionReceiver {
                 }
             }
             Some(Frame::Leg(_)) => Err(unexpected(LEG)),
-            Some(Frame::Tls(_)) => Err(unexpected(TLS)),
+            Some(Frame::Tls(record)) => {
+                self.session.feed(record)?;
+                match self.session.next()? {
+                    Some(Message::Alert(alert)) => {
+                        Err(mctls::Error::from(Policy::PeerAlert(alert)).into())
+                    }
+                    Some(other) => Err(unexpected(other.kind())),
+                    None => Err(unexpected(TLS)),
+                }
+            }
             Some(Frame::Announce) => Err(unexpected(ANNOUNCE)),
             Some(Frame::Short(_)) => Err(unexpected(SHORT)),
             Some(Frame::Holds(_)) => Err(unexpected(HOLDS)),

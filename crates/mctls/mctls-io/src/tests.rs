@@ -7,6 +7,7 @@ mod ends;
 mod legs;
 mod paired;
 mod pki;
+mod resumed;
 mod sessions;
 
 use std::sync::{Arc, Mutex};

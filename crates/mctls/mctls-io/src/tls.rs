@@ -2,8 +2,9 @@
 //!
 //! Is not: sockets, or the protocol inside.
 //!
-//! Invariants: TLS 1.3 alone on legs and wherever `mc13` is chosen; no 0-RTT, no resumption; hybrid
-//! key exchange first; a leg has negotiated the protocol of legs before its exporter is asked for.
+//! Invariants: TLS 1.3 alone on legs and wherever `mc13` is chosen; no 0-RTT; nothing but a leg is
+//! resumed (`tickets`); hybrid key exchange first, unless a client has chosen; a leg has negotiated
+//! the protocol of legs before its exporter is asked for.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::TLS13;
 use rustls::{
-    ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection,
+    ClientConfig, ClientConnection, Connection, NamedGroup, RootCertStore, ServerConfig,
+    ServerConnection,
 };
 use zeroize::Zeroizing;
 
@@ -24,6 +26,10 @@ use crate::verify::{Middleboxes, NamedByConfiguration};
 
 /// The end-to-end session's protocol in ALPN.
 const SESSION_ALPN: &[u8] = b"mc13";
+
+/// How many tickets a leg brings: each is used once, and each leg that is not resumed brings one
+/// more for those who need several at a time.
+const LEG_TICKETS: usize = 1;
 
 /// A leg's protocol in ALPN.
 const LEG_ALPN: &[u8] = b"mc13-leg";
@@ -70,7 +76,7 @@ fn provider(key_exchange: KeyExchange) -> Arc<CryptoProvider> {
     })
 }
 
-fn sha256(bytes: &[u8]) -> [u8; 32] {
+pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut out = [0; 32];
     out.copy_from_slice(digest(&SHA256, bytes).as_ref());
     out
@@ -103,7 +109,7 @@ fn with_mc13(plain: &[Vec<u8>]) -> Vec<Vec<u8>> {
     all
 }
 
-/// A client's legs.
+/// A client's legs. What resumes them is the caller's ([`crate::tickets`]).
 pub(crate) fn client_leg(
     roots: Arc<RootCertStore>,
     key_exchange: KeyExchange,
@@ -119,11 +125,14 @@ pub(crate) fn client_leg(
     Ok(config)
 }
 
-/// A middlebox's leg to the server.
-pub(crate) fn middlebox_leg(identity: &Identity) -> Result<ClientConfig, Error> {
-    let algorithms = provider(KeyExchange::Hybrid).signature_verification_algorithms;
+/// A middlebox's leg to the server. What resumes it is the caller's.
+pub(crate) fn middlebox_leg(
+    identity: &Identity,
+    key_exchange: KeyExchange,
+) -> Result<ClientConfig, Error> {
+    let algorithms = provider(key_exchange).signature_verification_algorithms;
     let (chain, key) = identity.parts();
-    let mut config = ClientConfig::builder_with_provider(provider(KeyExchange::Hybrid))
+    let mut config = ClientConfig::builder_with_provider(provider(key_exchange))
         .with_protocol_versions(&[&TLS13])
         .map_err(Error::Configuration)?
         .dangerous()
@@ -146,7 +155,7 @@ pub(crate) fn server(identity: &Identity, plain: &[Vec<u8>]) -> Result<ServerCon
         .with_single_cert(chain, key)
         .map_err(Error::Configuration)?;
     config.alpn_protocols = with_mc13(plain);
-    // Sessions are not resumed.
+    // End-to-end sessions are not resumed.
     config.send_tls13_tickets = 0;
     Ok(config)
 }
@@ -164,8 +173,7 @@ pub(crate) fn server_leg(
         .with_single_cert(chain, key)
         .map_err(Error::Configuration)?;
     config.alpn_protocols = vec![LEG_ALPN.to_vec()];
-    // Legs are not resumed.
-    config.send_tls13_tickets = 0;
+    config.send_tls13_tickets = LEG_TICKETS;
     Ok(config)
 }
 
@@ -173,6 +181,7 @@ pub(crate) fn server_leg(
 pub(crate) fn middlebox_server(identity: &Identity) -> Result<ServerConfig, Error> {
     let mut config = server(identity, &[])?;
     config.alpn_protocols = vec![LEG_ALPN.to_vec()];
+    config.send_tls13_tickets = LEG_TICKETS;
     Ok(config)
 }
 
@@ -263,6 +272,15 @@ impl Tls {
         !self.connection.is_handshaking()
     }
 
+    /// How keys are agreed on; `None` until that is known.
+    pub(crate) fn key_exchange(&self) -> Option<KeyExchange> {
+        let group = self.connection.negotiated_key_exchange_group()?;
+        Some(match group.name() {
+            NamedGroup::X25519MLKEM768 => KeyExchange::Hybrid,
+            _ => KeyExchange::Classical,
+        })
+    }
+
     /// Whether this end-to-end session is of our protocol. `None`: that is not known yet.
     pub(crate) fn is_mc13(&self) -> Option<bool> {
         let alpn = self.connection.alpn_protocol();
@@ -273,7 +291,14 @@ impl Tls {
         }
     }
 
-    /// The leaf certificate that the other side has shown.
+    /// Whether it goes on from an earlier one, without certificates.
+    #[cfg(test)]
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.connection.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
+    }
+
+    /// The leaf certificate that the other side has shown, in this session or in the one that it
+    /// resumes.
     pub(crate) fn leaf(&self) -> Option<&CertificateDer<'static>> {
         self.connection.peer_certificates()?.first()
     }

@@ -8,7 +8,7 @@ mod records;
 
 use crate::config::{PathMode, Right};
 use crate::error::{Breach, Check, Error};
-use crate::message::{Binding, Granted, Message, OwnKeys, Purpose};
+use crate::message::{Binding, Granted, Message, OwnKeys, Purpose, Start};
 use crate::party::Endpoint;
 use crate::suite::Suite;
 use crate::testing::{
@@ -36,25 +36,58 @@ fn failure(setup: &Setup, mut change: impl FnMut(&mut Envelope)) -> Failure {
 
 #[test]
 fn a_configuration_rewritten_towards_a_middlebox_is_not_what_the_other_endpoint_says() {
-    let more = setup(&[&[Write]]).terms;
-    let failed = failure(&setup(&[&[Read]]), |envelope| {
-        if let (Party::Client, Message::Start(start)) = (envelope.from, &mut envelope.message) {
-            start.configuration.terms = more.clone();
-        }
-    });
-    assert_eq!(failed.at, Party::Box(position(1)));
-    assert_eq!(failed.error, Breach::StartsDiffer.into());
+    let rewritten = |by, from: &[&[Right]], to: &[&[Right]]| {
+        let terms = setup(to).terms;
+        let failed = failure(&setup(from), |envelope| {
+            if let (true, Message::Start(start)) = (envelope.from == by, &mut envelope.message) {
+                start.configuration.terms = terms.clone();
+            }
+        });
+        assert_eq!(failed.at, Party::Box(position(1)));
+        failed.error
+    };
+    let (read, write): (&[&[Right]], &[&[Right]]) = (&[&[Read]], &[&[Write]]);
+    let no_more = rewritten(Party::Server, read, write);
+    assert_eq!(no_more, Breach::NotReduced.into());
+    for (from, to) in [(read, write), (write, read)] {
+        let offered = rewritten(Party::Client, from, to);
+        assert_eq!(offered, Breach::Grant.into(), "the shares are for others");
+    }
+    let less = rewritten(Party::Server, write, read);
+    assert_eq!(less, Breach::Grant.into(), "the shares are for others");
 }
 
 #[test]
-fn a_configuration_rewritten_by_both_legs_gives_other_leg_keys() {
-    let more = setup(&[&[Write]]).terms;
-    let failed = failure(&setup(&[&[Read]]), |envelope| {
+fn a_configuration_rewritten_by_both_legs_gives_other_keys() {
+    let setup = setup(&[&[Read]]);
+    let mut contexts = setup.terms.contexts().to_vec();
+    contexts[0].purpose = "something harmless".into();
+    let boxes = setup.terms.middleboxes().to_vec();
+    let other = crate::config::Terms::new(*setup.terms.server_certificate(), boxes, contexts);
+    let other = other.expect("as the test has it");
+    let failed = failure(&setup, |envelope| {
         if let Message::Start(start) = &mut envelope.message {
-            start.configuration.terms = more.clone();
+            start.configuration.terms = other.clone();
         }
     });
-    assert_eq!(failed.error, Check::LegBinding(position(1)).into());
+    assert_eq!(failed.error, Check::Confirm(position(1)).into());
+}
+
+#[test]
+fn a_start_of_another_session_or_place_than_the_clients_is_refused() {
+    let changes: [fn(&mut Start); 2] = [
+        |start| start.sid = [7; 32],
+        |start| start.position = position(2),
+    ];
+    for change in changes {
+        let failed = failure(&setup(&[&[Read, Read]]), |envelope| {
+            if let (Party::Server, Message::Start(start)) = (envelope.from, &mut envelope.message) {
+                change(start);
+            }
+        });
+        assert!(matches!(failed.at, Party::Box(_)));
+        assert_eq!(failed.error, Breach::StartsDiffer.into());
+    }
 }
 
 #[test]
@@ -116,17 +149,30 @@ fn a_server_that_a_middlebox_was_led_astray_to_is_not_the_clients() {
 fn legs_that_the_other_endpoint_knows_otherwise_are_noticed() {
     let changes: [fn(&mut Binding); 2] = [|leg| leg.own[0] ^= 1, |leg| leg.reported[0] ^= 1];
     for change in changes {
-        for from in [Party::Client, Party::Server] {
-            let failed = failure(&setup(&[&[Read, Read]]), |envelope| {
-                if let (true, Message::Bindings(legs)) =
-                    (envelope.from == from, &mut envelope.message)
-                {
-                    change(&mut legs[SECOND]);
-                }
-            });
-            assert_ne!(failed.at, from);
-            assert_eq!(failed.error, Check::LegBinding(position(2)).into());
-        }
+        let failed = failure(&setup(&[&[Read, Read]]), |envelope| {
+            if let Message::Bindings(legs) = &mut envelope.message {
+                change(&mut legs[SECOND]);
+            }
+        });
+        assert_eq!(failed.at, Party::Client);
+        assert_eq!(failed.error, Check::LegBinding(position(2)).into());
+    }
+}
+
+/// What a middlebox tells one endpoint of the other's leg: the client finds either.
+#[test]
+fn a_leg_that_a_middlebox_reports_otherwise_is_noticed() {
+    for to in [Party::Client, Party::Server] {
+        let failed = failure(&setup(&[&[Read, Read]]), |envelope| {
+            let is_second = envelope.from == Party::Box(position(2));
+            if let (true, true, Message::Bind(digest)) =
+                (is_second, envelope.to == to, &mut envelope.message)
+            {
+                digest[0] ^= 1;
+            }
+        });
+        assert_eq!(failed.at, Party::Client);
+        assert_eq!(failed.error, Check::LegBinding(position(2)).into());
     }
 }
 
@@ -134,14 +180,26 @@ fn legs_that_the_other_endpoint_knows_otherwise_are_noticed() {
 
 #[test]
 fn shares_moved_to_another_middlebox_are_not_those_of_its_rights() {
-    let failed = failure(&setup(&[&[Read, Write]]), |envelope| {
-        if let (Party::Box(to), Message::Keys(_) | Message::OwnKeys(_)) =
-            (envelope.to, &envelope.message)
-        {
-            envelope.to = Party::Box(position(3 - to.number()));
-        }
-    });
-    assert_eq!(failed.error, Breach::Grant.into());
+    for (from, endpoint) in [
+        (Party::Client, Endpoint::Client),
+        (Party::Server, Endpoint::Server),
+    ] {
+        let all = shares(endpoint, 1);
+        let writers = Purpose::BOTH.map(|purpose| Granted {
+            context: CONTEXT,
+            purpose,
+            share: all.share(0, purpose).clone(),
+        });
+        let failed = failure(&setup(&[&[Read, Write]]), |envelope| {
+            let to_reader = envelope.to == Party::Box(position(1));
+            match (to_reader && envelope.from == from, &mut envelope.message) {
+                (true, Message::OwnKeys(keys)) => keys.granted = writers.to_vec(),
+                (true, Message::Keys(keys)) => keys.granted = writers.to_vec(),
+                (_, _) => {}
+            }
+        });
+        assert_eq!(failed.error, Breach::Grant.into());
+    }
 }
 
 #[test]
@@ -151,7 +209,7 @@ fn keys_of_another_session_have_another_transcript() {
     other.session = [1; 32];
     let mut theirs: Vec<Envelope> = Vec::new();
     run(&other, |envelope| {
-        if let Message::Keys(_) | Message::OwnKeys(_) = envelope.message {
+        if let Message::Keys(_) | Message::LegReady(_) = envelope.message {
             theirs.push(envelope.clone());
         }
         vec![envelope]
@@ -163,14 +221,14 @@ fn keys_of_another_session_have_another_transcript() {
         envelope.expect("as the test has it").message.clone()
     };
     let failed = failure(&one, |envelope| {
-        if let Message::OwnKeys(_) = &envelope.message {
+        if let Message::LegReady(_) = &envelope.message {
             envelope.message = from(Party::Client);
         }
     });
     assert_eq!(failed.error, Check::Transcript.into());
     let failed = failure(&one, |envelope| {
-        if let Message::Keys(_) | Message::OwnKeys(_) = envelope.message {
-            envelope.message = from(envelope.from);
+        if let Message::Keys(_) = envelope.message {
+            envelope.message = from(Party::Server);
         }
     });
     assert_eq!(failed.error, Check::LegBinding(position(1)).into());
@@ -197,11 +255,13 @@ fn shares_replaced_between_the_endpoints_give_another_transcript() {
             answer.shares = shares(Endpoint::Client, 1);
         }
     };
-    assert_eq!(
-        failure(&setup(&[&[Read]]), swap).error,
-        Check::Transcript.into()
-    );
-    assert_eq!(failure(&setup(&[&[]]), swap).error, Check::Ready.into());
+    for rights in [&[Read][..], &[]] {
+        let failed = failure(&setup(&[rights]), swap);
+        assert_eq!(
+            (failed.at, failed.error),
+            (Party::Client, Check::Ready.into())
+        );
+    }
 }
 
 #[test]
@@ -267,9 +327,11 @@ fn an_offer_cut_down_on_the_way_gives_another_transcript() {
             offer.suites.remove(0);
         }
     };
-    assert_eq!(
-        failure(&setup(&[&[Read]]), cut).error,
-        Check::Transcript.into()
-    );
-    assert_eq!(failure(&setup(&[&[]]), cut).error, Check::Ready.into());
+    for rights in [&[Read][..], &[]] {
+        let failed = failure(&setup(&[rights]), cut);
+        assert_eq!(
+            (failed.at, failed.error),
+            (Party::Client, Check::Ready.into())
+        );
+    }
 }

@@ -18,6 +18,7 @@
 use crate::error::{Breach, Error, Malformed, Policy};
 use crate::party::{ContextId, MAX_MIDDLEBOXES, Position};
 use crate::read::{Reader, is_plain, put_text};
+use crate::secret::HASH_LEN;
 use crate::suite::Suite;
 
 /// The version of the protocol.
@@ -116,6 +117,11 @@ impl Context {
     #[must_use]
     pub fn has_endpoint_tag(&self) -> bool {
         self.rights.contains(&Right::Write)
+    }
+
+    /// Whether its records have any evidence that follows from their bytes.
+    pub(crate) fn has_evidence(&self) -> bool {
+        self.has_writer_tag() || self.has_endpoint_tag() || self.path == PathMode::Required
     }
 
     /// Whether this middlebox stamps the records of this context.
@@ -277,6 +283,15 @@ impl Terms {
             }
         }
         Ok(())
+    }
+
+    /// How many bytes they are when written.
+    pub(crate) fn encoded_len(&self) -> usize {
+        let boxes = self.middleboxes.iter();
+        let boxes = boxes.map(|middlebox| 1 + middlebox.name.len() + HASH_LEN);
+        let contexts = self.contexts.iter();
+        let contexts = contexts.map(|context| 3 + context.purpose.len() + context.rights.len());
+        HASH_LEN + 1 + boxes.sum::<usize>() + 1 + contexts.sum::<usize>()
     }
 
     pub(crate) fn write(&self, out: &mut Vec<u8>) {

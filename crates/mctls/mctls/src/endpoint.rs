@@ -2,24 +2,26 @@
 //!
 //! ```text
 //!  Client::offer                            Server (awaits the offer)
-//!    | offer -->                              |
+//!    | --> offer; start, own keys on legs     | <-- offer
 //!  Offered                                  Deciding      the caller reduces, or refuses
-//!    | <-- answer                             |
-//!  Binding  --> start on each leg           Binding  --> start on each leg
-//!    | <-- bind on each leg;  then --> bindings end to end, keys on each leg
-//!    | <-- bindings end to end, the same
-//!  Confirming
-//!    | <-- confirm on each leg;  then --> ready on each leg, ready end to end
-//!    | <-- ready end to end
-//!  Established: a sender and a receiver of records
+//!    | <-- bind on each leg                   |
+//!    | <-- answer                           Binding
+//!  Binding                                    | <-- bind on each leg; then -->
+//!    | <-- bindings                           |     answer, bindings, ready; start, keys on legs
+//!  Confirming                               Confirming
+//!    | <-- ready                              |
+//!    | <-- confirm on each leg; then -->      | <-- confirm on each leg
+//!    |     ready on legs, ready               | <-- ready
+//!  Established                              Established: a sender and a receiver of records
 //! ```
 //!
 //! Is not: TLS, sockets, time. What TLS has established comes in as exporters and digests of
 //! certificates; an adapter sends the [`Output`]s in their order and says when it has waited long
 //! enough.
 //!
-//! Invariants: no record before both endpoints and every middlebox have proved the same transcript
-//! (`th`); a middlebox is granted only what the final terms say; an error ends the session.
+//! Invariants: an endpoint sends no record before the other one and every middlebox have proved to
+//! it the same transcript (`th`); a middlebox is granted only what the final terms say; an error
+//! ends the session.
 
 mod binding;
 mod client;
@@ -27,13 +29,14 @@ mod confirming;
 mod server;
 
 pub use binding::Binding;
+use binding::Legs;
 pub use client::Offered;
 pub use confirming::Confirming;
 pub use server::{Deciding, Server};
 
-use crate::config::{Configuration, Terms};
+use crate::config::{Configuration, Right, Terms};
 use crate::error::{Alert, Breach, Error, Misuse, Policy};
-use crate::message::{Message, Shares};
+use crate::message::{Granted, Message, Purpose, Shares};
 use crate::party::{Endpoint, Position};
 use crate::receiver::Receiver;
 use crate::schedule::{LegSecret, SessionSecret};
@@ -88,6 +91,8 @@ pub struct Ground {
 /// A handshake after its configuration is final.
 #[derive(Debug)]
 pub enum Handshake {
+    /// A client's offer is under way.
+    Offered(Offered),
     /// Legs are being compared.
     Binding(Binding),
     /// Keys are being confirmed.
@@ -111,6 +116,7 @@ impl Handshake {
             return Err(alert_from(from, alert).into());
         }
         match self {
+            Self::Offered(state) => state.handle(from, message, out),
             Self::Binding(state) => state.handle(from, message, out),
             Self::Confirming(state) => state.handle(from, message, out),
             Self::Established(_) => Err(message.unexpected()),
@@ -172,6 +178,24 @@ fn check_ground(terms: &Terms, ground: &Ground) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// The shares that a middlebox's rights give it, and no others.
+fn granted(terms: &Terms, shares: &Shares, position: Position) -> Vec<Granted> {
+    let mut granted = Vec::new();
+    for (index, context) in terms.contexts().iter().enumerate() {
+        let purposes: &[Purpose] = match context.right(position) {
+            Right::None => &[],
+            Right::Read => &[Purpose::Read],
+            Right::Write => &Purpose::BOTH,
+        };
+        granted.extend(purposes.iter().map(|purpose| Granted {
+            context: context.id,
+            purpose: *purpose,
+            share: shares.share(index, *purpose).clone(),
+        }));
+    }
+    granted
 }
 
 /// Everything that both states after the configuration need.

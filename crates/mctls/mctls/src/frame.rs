@@ -25,10 +25,11 @@
 //! Invariants: a frame that was read, written again, is the same bytes; a frame that is too long is
 //! refused at its header.
 
+use crate::config::Context;
 use crate::error::{Breach, Error, Malformed};
 use crate::party::{Endpoint, MAX_MIDDLEBOXES, Position};
 use crate::read::{Reader, is_plain, put_text};
-use crate::record::MAX_RECORD_LEN;
+use crate::record::{Group, MAX_RECORD_LEN};
 
 /// Length of a frame's header in bytes: that of a TLS record.
 pub const HEADER_LEN: usize = 5;
@@ -167,9 +168,33 @@ pub(crate) fn write_holds(out: &mut Vec<u8>, body: &[u8]) {
 }
 
 fn wrap(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = begin(out, kind);
+    body(out);
+    end(out, start);
+}
+
+/// Appends the records of a group, each in its frame.
+pub(crate) fn write_group(out: &mut Vec<u8>, group: &Group, context: Option<&Context>) {
+    for part in &group.parts {
+        wrap(out, kind::RECORD, |out| {
+            group.write_part(part, context, out)
+        });
+    }
+}
+
+/// Begins a record's frame, whose body is what the caller appends before [`end`].
+pub(crate) fn begin_record(out: &mut Vec<u8>) -> usize {
+    begin(out, kind::RECORD)
+}
+
+fn begin(out: &mut Vec<u8>, kind: u8) -> usize {
     let start = out.len();
     out.extend_from_slice(&[kind, VERSION[0], VERSION[1], 0, 0]);
-    body(out);
+    start
+}
+
+/// Ends a frame that begins at `start`.
+pub(crate) fn end(out: &mut [u8], start: usize) {
     let length = out.len() - start - HEADER_LEN;
     let length = u16::try_from(length).expect("a frame's body is below 2^16");
     out[start + 3..start + HEADER_LEN].copy_from_slice(&length.to_be_bytes());
@@ -212,13 +237,22 @@ impl Frames {
     /// # Errors
     /// [`Breach::Flood`]: a whole frame waits already.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.space()?.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Where more bytes go: append them, and change nothing before them. Drain [`Self::next`]
+    /// before.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn space(&mut self) -> Result<&mut Vec<u8>, Error> {
         self.held.drain(..self.taken);
         self.taken = 0;
         if self.held.len() > MAX_FRAME_LEN {
             return Err(Breach::Flood.into());
         }
-        self.held.extend_from_slice(bytes);
-        Ok(())
+        Ok(&mut self.held)
     }
 
     /// Whether a frame has begun that is not whole.

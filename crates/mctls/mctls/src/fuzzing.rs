@@ -176,7 +176,7 @@ impl Fixed {
         };
         let author = |position: Position| {
             let leg = LegSecret::new([3 + position.number(); 32]);
-            leg.bind(&sid, &configuration, Endpoint::Server, position)
+            leg.bind(&sid, Endpoint::Server, position)
                 .author(Direction::ToServer, &th)
         };
         let relay = |position| {

@@ -4,7 +4,7 @@
 //! key that an honest middlebox has not.
 
 use crate::error::Error;
-use crate::frame::write_record;
+use crate::frame::write_group;
 use crate::keys::Claim;
 use crate::party::{Author, ContextId};
 use crate::record::{Evidence, Group, Header, Place};
@@ -56,16 +56,17 @@ impl Passing<'_> {
             evidence: Evidence::default(),
         };
         let named = forgery.author != Author::Endpoint;
-        let origin = self.claim.origin;
+        let own = Claim::of(&self.group);
+        let origin = own.origin;
         let digest = group.digest();
         let original = if named { origin } else { digest };
         let claim = Claim::new(forgery.context, forgery.seq, original, digest);
         let old = &self.group.evidence;
         if let Some(context) = &context {
-            let own = relay.keys.writer_tag(&claim)?;
+            let tag = relay.keys.writer_tag(&claim)?;
             let copied = old.writer.unwrap_or([0; TAG_LEN]);
             group.evidence = Evidence {
-                writer: context.has_writer_tag().then(|| own.unwrap_or(copied)),
+                writer: context.has_writer_tag().then(|| tag.unwrap_or(copied)),
                 endpoint: context
                     .has_endpoint_tag()
                     .then(|| old.endpoint.unwrap_or([0; TAG_LEN])),
@@ -79,11 +80,11 @@ impl Passing<'_> {
                 group.evidence.stamps.push(crate::record::Stamp {
                     position: relay.position,
                     changed,
-                    tag: claim.stamp(&relay.author, &self.claim.digest, changed.as_ref()),
+                    tag: claim.stamp(&relay.author, &own.digest, changed.as_ref()),
                 });
             }
         }
-        group.write(context.as_ref(), out, write_record);
+        write_group(out, &group, context.as_ref());
         Ok(())
     }
 }

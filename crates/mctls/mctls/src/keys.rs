@@ -20,7 +20,7 @@ use crate::error::{Check, Error, Misuse};
 use crate::party::{Author, ContextId, Direction, MAX_MIDDLEBOXES};
 use crate::record::{Group, Header, MAX_PARTS, Part};
 use crate::schedule::{ContextSecrets, EndKey};
-use crate::secret::{Digest, Secret, Tag, same, tag};
+use crate::secret::{Digest, Secret, TAG_LEN, Tag, same, tag};
 use crate::suite::Suite;
 
 /// Sequence numbers under one key.
@@ -149,29 +149,39 @@ impl DirectionKeys {
         let Some(keys) = self.contexts.get_mut(&id) else {
             return Ok(None);
         };
-        let current = keys.epoch.take().filter(|epoch| epoch.number == number);
-        let epoch = match current {
-            Some(epoch) => epoch,
-            None => {
-                let place = place(id, self.direction, number, &self.th);
-                keys.derive(self.suite, number, &place)
-            }
-        };
-        Ok(Some(keys.epoch.insert(epoch)))
+        let is_current = |epoch: &Epoch| epoch.number == number;
+        if !keys.epoch.as_ref().is_some_and(is_current) {
+            let place = place(id, self.direction, number, &self.th);
+            keys.epoch = Some(keys.derive(self.suite, number, &place));
+        }
+        Ok(keys.epoch.as_ref())
     }
 
     /// Seals one record. Callers count, so that a header comes once.
     pub(crate) fn seal(&mut self, header: Header, payload: &[u8]) -> Result<Option<Part>, Error> {
+        let mut sealed = Vec::with_capacity(payload.len() + TAG_LEN);
+        sealed.extend_from_slice(payload);
+        let done = self.seal_from(header, 0, &mut sealed)?;
+        Ok(done.map(|()| Part { header, sealed }))
+    }
+
+    /// Seals the payload that stands at `start` where it is, and appends the AEAD's tag. `None`:
+    /// this context's keys were not granted. Callers count, so that a header comes once.
+    pub(crate) fn seal_from(
+        &mut self,
+        header: Header,
+        start: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<()>, Error> {
         let Some(epoch) = self.epoch(header.context, header.seq)? else {
             return Ok(None);
         };
-        let mut sealed = payload.to_vec();
-        let aad = Aad::from(header.to_bytes());
-        epoch
-            .aead
-            .seal_in_place_append_tag(nonce(&epoch.iv, header), aad, &mut sealed)
-            .map_err(|_| Check::Aead(header.context))?;
-        Ok(Some(Part { header, sealed }))
+        let (aad, nonce) = (Aad::from(header.to_bytes()), nonce(&epoch.iv, header));
+        let payload = &mut out[start..];
+        let tag = epoch.aead.seal_in_place_separate_tag(nonce, aad, payload);
+        let tag = tag.map_err(|_| Check::Aead(header.context))?;
+        out.extend_from_slice(tag.as_ref());
+        Ok(Some(()))
     }
 
     /// Opens a whole group; `None`: this context's keys were not granted.
@@ -179,17 +189,29 @@ impl DirectionKeys {
         let Some(epoch) = self.epoch(group.context, group.seq)? else {
             return Ok(None);
         };
-        let mut text = Vec::new();
+        let length = group.parts.iter().map(|part| part.sealed.len()).sum();
+        let mut text = Vec::with_capacity(length);
         for part in &group.parts {
             let start = text.len();
             text.extend_from_slice(&part.sealed);
-            let aad = Aad::from(part.header.to_bytes());
-            let nonce = nonce(&epoch.iv, part.header);
-            let opened = epoch.aead.open_in_place(nonce, aad, &mut text[start..]);
-            let length = opened.map_err(|_| Check::Aead(group.context))?.len();
-            text.truncate(start + length);
+            epoch.open_from(part.header, start, &mut text)?;
         }
         Ok(Some(text))
+    }
+
+    /// The same for who needs nothing else of the group: a single record is opened where it is.
+    pub(crate) fn open_whole(&mut self, mut group: Group) -> Result<Option<Vec<u8>>, Error> {
+        match group.parts.as_mut_slice() {
+            [Part { header, sealed }] => {
+                let Some(epoch) = self.epoch(group.context, group.seq)? else {
+                    return Ok(None);
+                };
+                let mut text = std::mem::take(sealed);
+                epoch.open_from(*header, 0, &mut text)?;
+                Ok(Some(text))
+            }
+            _ => self.open(&group),
+        }
     }
 
     /// The writer's tag of a group; `None`: the right to write was not granted.
@@ -199,13 +221,20 @@ impl DirectionKeys {
         Ok(key.map(|key| tag(key, &claim.with(&claim.digest))))
     }
 
+    /// Whether this party can tell a true writer's tag of this context.
+    pub(crate) fn may_write(&self, id: ContextId) -> bool {
+        let keys = self.contexts.get(&id);
+        keys.is_some_and(|keys| keys.write.is_some())
+    }
+
     /// Whether the writer's tag is true, where one is due and this party can tell.
     pub(crate) fn check_writer(&mut self, claim: &Claim, found: Option<Tag>) -> Result<(), Error> {
-        match (self.writer_tag(claim)?, found) {
-            (Some(due), Some(found)) if !same(&due, &found) => {
-                Err(Check::WriterTag(claim.context).into())
-            }
-            (Some(_) | None, Some(_) | None) => Ok(()),
+        let Some(found) = found else {
+            return Ok(());
+        };
+        match self.writer_tag(claim)? {
+            Some(due) if !same(&due, &found) => Err(Check::WriterTag(claim.context).into()),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -231,6 +260,18 @@ impl ContextKeys {
             writer: mac(&self.write, "writer"),
             endpoint: mac(&self.end, "endpoint"),
         }
+    }
+}
+
+impl Epoch {
+    /// Opens the record that stands at `start`, and leaves its payload there.
+    fn open_from(&self, header: Header, start: usize, text: &mut Vec<u8>) -> Result<(), Error> {
+        let aad = Aad::from(header.to_bytes());
+        let nonce = nonce(&self.iv, header);
+        let opened = self.aead.open_in_place(nonce, aad, &mut text[start..]);
+        let length = opened.map_err(|_| Check::Aead(header.context))?.len();
+        text.truncate(start + length);
+        Ok(())
     }
 }
 

@@ -8,19 +8,19 @@
 //!   1  offer      version 1 | suites<1..4> | terms | shares of the client
 //!   2  answer     suite 2 | terms | shares of the server
 //!   3  refusal    nothing
-//!   4  bindings   for each middlebox: digest of the sender's leg key 32, of the other's, as the
-//!                 middlebox reported it, 32
+//!   4  bindings   of the server, for each middlebox: digest of its own leg key 32, of the client's,
+//!                 as the middlebox reported it, 32
 //!   5  ready      proof 32
 //!  21  alert      number 1
 //!
 //!  on a leg: between an endpoint and a middlebox, inside their own TLS session
-//!  16  start      endpoint 1 | position 1 | sid 32 | cfg
+//!  16  start      endpoint 1 | position 1 | sid 32 | cfg; the client's with the terms that it offers
 //!  17  bind       digest of the other leg's key 32
 //!  18  keys       of the server: transcript | shares that were granted: context 1, purpose 1,
 //!                 share 32 each
-//!  22  own keys   of the client: th 32 | shares that were granted, the same
+//!  22  own keys   of the client: shares for the rights that it offers, the same
 //!  19  confirm    proof 32
-//!  20  ready      th 32
+//!  20  ready      of the client: th 32
 //!  21  alert      number 1
 //!
 //!  shares         for each context, in order: read 32, write 32
@@ -93,9 +93,9 @@ pub enum Message {
     Answer(Answer),
     /// The server wants no such session.
     Refusal,
-    /// Digests of leg keys, end to end.
+    /// Digests of leg keys, end to end, of the server.
     Bindings(Vec<Binding>),
-    /// An endpoint has verified everything.
+    /// An endpoint has this transcript; the client has verified everything.
     Ready(Digest),
     /// What a middlebox is to take part in.
     Start(Start),
@@ -103,11 +103,11 @@ pub enum Message {
     Bind(Digest),
     /// What a middlebox derives its keys from, as the server says it.
     Keys(Keys),
-    /// The client's part of the same, which may have the slower link: the transcript's hash.
+    /// The client's part of the same, before it knows what the server decides.
     OwnKeys(OwnKeys),
     /// A middlebox has its keys.
     Confirm(Digest),
-    /// An endpoint has verified everything, said to a middlebox.
+    /// The client has verified everything, said to a middlebox.
     LegReady(Digest),
     /// The sender ends the session.
     Alert(Alert),
@@ -151,7 +151,8 @@ pub struct Start {
     pub position: Position,
     /// The session's identifier.
     pub sid: Digest,
-    /// The configuration.
+    /// The configuration. The client, who does not know yet what the server decides, says what it
+    /// offers, with the suite that it likes best.
     pub configuration: Configuration,
 }
 
@@ -198,9 +199,7 @@ pub struct Keys {
 /// The client's part of what a middlebox derives its keys from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnKeys {
-    /// The hash of what the endpoints have agreed on.
-    pub th: Digest,
-    /// The sender's shares that were granted.
+    /// The client's shares for what it offers. Without the server's they are no keys.
     pub granted: Vec<Granted>,
 }
 
@@ -260,7 +259,6 @@ impl Message {
                 keys.granted.iter().for_each(|granted| granted.write(out));
             }
             Self::OwnKeys(keys) => {
-                out.extend_from_slice(&keys.th);
                 keys.granted.iter().for_each(|granted| granted.write(out));
             }
             Self::Ready(proof)
@@ -282,10 +280,30 @@ impl Message {
     /// Lists are longer than a session's can be.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        // It does not grow, so no copy of a secret stays behind.
-        let mut out = Vec::with_capacity(MAX_MESSAGE_LEN);
+        // It does not grow, so no copy of a secret stays behind; and it is no longer than it has to
+        // be, as overwriting it takes its time.
+        let length = HEADER_LEN + self.body_len();
+        let mut out = Vec::with_capacity(length);
         self.write(&mut out);
+        debug_assert_eq!(out.len(), length, "{:#x}", self.kind());
         out
+    }
+
+    fn body_len(&self) -> usize {
+        let granted = |granted: &[Granted]| granted.len() * (2 + HASH_LEN);
+        match self {
+            Self::Offer(offer) => offer.encoded_len(),
+            Self::Answer(answer) => {
+                2 + answer.configuration.terms.encoded_len() + answer.shares.encoded_len()
+            }
+            Self::Refusal => 0,
+            Self::Bindings(bindings) => bindings.len() * 2 * HASH_LEN,
+            Self::Start(start) => 2 + HASH_LEN + 3 + start.configuration.terms.encoded_len(),
+            Self::Keys(keys) => keys.transcript.encoded_len() + granted(&keys.granted),
+            Self::OwnKeys(keys) => granted(&keys.granted),
+            Self::Ready(_) | Self::Bind(_) | Self::Confirm(_) | Self::LegReady(_) => HASH_LEN,
+            Self::Alert(_) => 1,
+        }
     }
 
     /// Reads one body. How many entries keys have is said by the session, which the reader does
@@ -310,7 +328,6 @@ impl Message {
                 Self::Keys(Keys::read(&mut reader, counts)?)
             }
             kind::OWN_KEYS => Self::OwnKeys(OwnKeys {
-                th: reader.array()?,
                 granted: granted(&mut reader, MAX_CONTEXTS)?,
             }),
             kind::CONFIRM => Self::Confirm(reader.array()?),
@@ -356,9 +373,13 @@ fn bindings(reader: &mut Reader<'_>) -> Result<Vec<Binding>, Malformed> {
 impl Offer {
     /// What the transcript says of it.
     pub(crate) fn digest(&self) -> Digest {
-        let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_MESSAGE_LEN));
+        let mut bytes = Zeroizing::new(Vec::with_capacity(self.encoded_len()));
         self.write(&mut bytes);
         hash(&[&bytes])
+    }
+
+    fn encoded_len(&self) -> usize {
+        2 + 2 * self.suites.len() + self.terms.encoded_len() + self.shares.encoded_len()
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -409,6 +430,10 @@ impl Answer {
 }
 
 impl Transcript {
+    fn encoded_len(&self) -> usize {
+        HASH_LEN * (2 + 2 * self.legs.len() + 4 * self.shares.len())
+    }
+
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.offer);
         for leg in &self.legs {

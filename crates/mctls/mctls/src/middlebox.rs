@@ -1,28 +1,30 @@
 //! A middlebox's handshake: two legs in, keys of its rights out.
 //!
 //! ```text
-//!  Middlebox      <-- start, from either endpoint; then --> bind on both legs
-//!  Bound          <-- start of the other; keys of both;  then --> confirm on both legs
-//!  Confirmed      <-- ready of both
+//!  Middlebox      <-- start of the client: what it offers; then --> bind on both legs
+//!  Bound          <-- own keys of the client
+//!                 <-- start of the server: what it has decided; its keys; then --> confirm on both
+//!  Confirmed      <-- ready of the client
 //!  Joined         records pass
 //! ```
 //!
 //! Is not: TLS, sockets, what the middlebox does with what it may read.
 //!
-//! Invariants: it takes part only if both endpoints name the same session, configuration and
-//! transcript, in which its own certificate stands at its place and the server of its leg is the
-//! client's server; it takes exactly the shares of its rights.
+//! Invariants: it takes part only if both endpoints name the same session, the server's
+//! configuration reduces what the client offers, in which its own certificate stands at its place
+//! and the server of its leg is the client's server; it is given exactly the shares for the rights
+//! that each endpoint names; no record passes before the client has the server's transcript.
 
-use crate::config::{Configuration, Right};
+use crate::config::{Configuration, Right, Terms};
 use crate::error::{Breach, Check, Error, Policy};
 use crate::keys::{DirectionKeys, Holder};
-use crate::message::{Granted, Keys, Message, OwnKeys, Purpose, ShareDigests, Start, Transcript};
+use crate::message::{Granted, Keys, Message, OwnKeys, Purpose, Start, Transcript};
 use crate::party::{ContextId, Direction, Endpoint, Position};
 use crate::relay::Relay;
 use crate::schedule::{ContextSecrets, LegKey, LegSecret, context_key, th};
 use crate::secret::{Digest, Secret, hash, same};
 
-/// A middlebox with two legs that awaits its first start.
+/// A middlebox with two legs that awaits the client's start.
 #[derive(Debug)]
 pub struct Middlebox {
     /// The client's leg.
@@ -79,7 +81,7 @@ impl Joining {
 }
 
 /// One thing for each endpoint.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Both<T> {
     client: T,
     server: T,
@@ -92,17 +94,10 @@ impl<T> Both<T> {
             Endpoint::Server => &self.server,
         }
     }
-
-    const fn of_mut(&mut self, endpoint: Endpoint) -> &mut T {
-        match endpoint {
-            Endpoint::Client => &mut self.client,
-            Endpoint::Server => &mut self.server,
-        }
-    }
 }
 
 impl Middlebox {
-    /// Takes the first start.
+    /// Takes the client's start.
     ///
     /// # Errors
     /// [`Breach::Start`]: it is for another leg or place. [`Breach::MiddleboxCertificate`],
@@ -121,7 +116,7 @@ impl Middlebox {
         let terms = &start.configuration.terms;
         let own = terms.middleboxes().get(start.position.index());
         let own = own.ok_or(Breach::Start)?;
-        if start.endpoint != from {
+        if (from, start.endpoint) != (Endpoint::Client, Endpoint::Client) {
             return Err(Breach::Start.into());
         }
         if own.certificate != self.certificate {
@@ -130,9 +125,7 @@ impl Middlebox {
         if *terms.server_certificate() != self.server_certificate {
             return Err(Breach::ServerCertificate.into());
         }
-        let bind = |secret: &LegSecret, endpoint| {
-            secret.bind(&start.sid, &start.configuration, endpoint, start.position)
-        };
+        let bind = |secret: &LegSecret, endpoint| secret.bind(&start.sid, endpoint, start.position);
         let legs = Both {
             client: bind(&self.client, Endpoint::Client),
             server: bind(&self.server, Endpoint::Server),
@@ -143,34 +136,24 @@ impl Middlebox {
                 message: Message::Bind(legs.of(to.other()).digest()),
             });
         }
-        let mut bound = Bound {
-            start,
+        Ok(Joining::Bound(Box::new(Bound {
+            offered: start,
             legs,
-            started: Both::default(),
             client_keys: None,
-            server_keys: None,
-        };
-        *bound.started.of_mut(from) = Seen::Yes;
-        Ok(Joining::Bound(Box::new(bound)))
+            decided: None,
+        })))
     }
 }
 
-/// Whether something has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Seen {
-    #[default]
-    No,
-    Yes,
-}
-
-/// A middlebox that has one start at least and awaits the keys.
+/// A middlebox that knows what the client offers, and awaits what the server has decided.
 #[derive(Debug)]
 pub struct Bound {
-    start: Start,
+    /// The client's start.
+    offered: Start,
     legs: Both<LegKey>,
-    started: Both<Seen>,
     client_keys: Option<OwnKeys>,
-    server_keys: Option<Keys>,
+    /// The server's start.
+    decided: Option<Configuration>,
 }
 
 impl Bound {
@@ -180,65 +163,54 @@ impl Bound {
         message: Message,
         out: &mut Vec<Reply>,
     ) -> Result<Joining, Error> {
-        match message {
-            Message::Start(start) if *self.started.of(from) == Seen::No => {
-                if start.endpoint != from {
-                    return Err(Breach::Start.into());
-                }
-                let endpoint = self.start.endpoint;
-                if (Start { endpoint, ..start }) != self.start {
-                    return Err(Breach::StartsDiffer.into());
-                }
-                *self.started.of_mut(from) = Seen::Yes;
-            }
-            Message::OwnKeys(keys)
-                if from == Endpoint::Client
-                    && self.started.client == Seen::Yes
-                    && self.client_keys.is_none() =>
-            {
+        match (from, message, self.client_keys.take(), self.decided.take()) {
+            (Endpoint::Client, Message::OwnKeys(keys), None, decided) => {
+                let terms = &self.offered.configuration.terms;
+                check_grants(terms, self.offered.position, &keys.granted)?;
                 self.client_keys = Some(keys);
-            }
-            Message::Keys(keys)
-                if from == Endpoint::Server
-                    && self.started.server == Seen::Yes
-                    && self.server_keys.is_none() =>
-            {
-                self.server_keys = Some(keys);
-            }
-            other => return Err(other.unexpected()),
-        }
-        match (self.client_keys.take(), self.server_keys.take()) {
-            (Some(client), Some(server)) => self.confirm(&client, &server, out),
-            (client_keys, server_keys) => {
-                self.client_keys = client_keys;
-                self.server_keys = server_keys;
+                self.decided = decided;
                 Ok(Joining::Bound(self))
             }
+            (Endpoint::Server, Message::Start(start), client_keys, None) => {
+                self.client_keys = client_keys;
+                self.decided = Some(self.decide(start)?);
+                Ok(Joining::Bound(self))
+            }
+            (Endpoint::Server, Message::Keys(keys), Some(client), Some(decided)) => {
+                self.confirm(decided, &client, &keys, out)
+            }
+            (_, other, _, _) => Err(other.unexpected()),
         }
+    }
+
+    /// What the server has decided: for the same session and place, and no more than is offered.
+    fn decide(&self, start: Start) -> Result<Configuration, Error> {
+        if start.endpoint != Endpoint::Server {
+            return Err(Breach::Start.into());
+        }
+        if (start.sid, start.position) != (self.offered.sid, self.offered.position) {
+            return Err(Breach::StartsDiffer.into());
+        }
+        let decided = start.configuration;
+        decided.terms.reduces(&self.offered.configuration.terms)?;
+        Ok(decided)
     }
 
     fn confirm(
         self,
+        configuration: Configuration,
         client: &OwnKeys,
         server: &Keys,
         out: &mut Vec<Reply>,
     ) -> Result<Joining, Error> {
-        let Start {
-            position,
-            sid,
-            configuration,
-            ..
-        } = self.start;
+        let Start { position, sid, .. } = self.offered;
         let transcript = &server.transcript;
         check_legs(transcript, position, &self.legs)?;
+        check_grants(&configuration.terms, position, &server.granted)?;
         let th = th(&configuration, &sid, transcript);
-        if !same(&client.th, &th) {
-            return Err(Check::Transcript.into());
-        }
-        let side = |granted, endpoint| Side { granted, endpoint };
         let sides = Both {
-            client: side(&client.granted[..], Endpoint::Client),
-            server: side(&server.granted[..], Endpoint::Server),
+            client: &client.granted[..],
+            server: &server.granted[..],
         };
         let secrets = secrets(&configuration, position, &th, transcript, &sides)?;
         for to in [Endpoint::Client, Endpoint::Server] {
@@ -254,8 +226,24 @@ impl Bound {
             th,
             legs: self.legs,
             secrets,
-            ready: Both::default(),
         })))
+    }
+}
+
+/// Exactly the shares for a middlebox's rights, in their order.
+fn check_grants(terms: &Terms, position: Position, granted: &[Granted]) -> Result<(), Error> {
+    let due = terms.contexts().iter().flat_map(|context| {
+        let purposes: &[Purpose] = match context.right(position) {
+            Right::None => &[],
+            Right::Read => &[Purpose::Read],
+            Right::Write => &Purpose::BOTH,
+        };
+        purposes.iter().map(|purpose| (context.id, *purpose))
+    });
+    let found = granted.iter();
+    match due.eq(found.map(|granted| (granted.context, granted.purpose))) {
+        true => Ok(()),
+        false => Err(Breach::Grant.into()),
     }
 }
 
@@ -276,61 +264,38 @@ fn check_legs(
     }
 }
 
-/// One endpoint's shares, in the order in which they are read.
-#[derive(Clone, Copy)]
-struct Side<'a> {
+/// An endpoint's share for this context and purpose, which has to have the digest that the
+/// transcript says.
+fn share<'a>(
     granted: &'a [Granted],
-    endpoint: Endpoint,
-}
-
-impl<'a> Side<'a> {
-    /// The next share, which has to be the one for this context and purpose, and the one whose
-    /// digest the transcript has.
-    fn share(
-        self,
-        at: usize,
-        context: ContextId,
-        purpose: Purpose,
-        digests: &ShareDigests,
-    ) -> Result<&'a Secret, Error> {
-        let granted = self.granted.get(at).ok_or(Breach::Grant)?;
-        if granted.context != context || granted.purpose != purpose {
-            return Err(Breach::Grant.into());
-        }
-        let of_endpoint = match self.endpoint {
-            Endpoint::Client => &digests.client,
-            Endpoint::Server => &digests.server,
-        };
-        if !same(
-            &of_endpoint[purpose.index()],
-            &hash(&[granted.share.bytes()]),
-        ) {
-            return Err(Check::ShareDigest.into());
-        }
-        Ok(&granted.share)
+    context: ContextId,
+    purpose: Purpose,
+    digests: &[Digest; 2],
+) -> Result<&'a Secret, Error> {
+    let mut granted = granted.iter();
+    let found = granted.find(|one| one.context == context && one.purpose == purpose);
+    let share = &found.ok_or(Breach::Grant)?.share;
+    match same(&digests[purpose.index()], &hash(&[share.bytes()])) {
+        true => Ok(share),
+        false => Err(Check::ShareDigest.into()),
     }
 }
 
-/// The keys of this middlebox's rights, out of exactly the shares for them.
+/// The keys of this middlebox's rights, out of the shares for them. Where the server grants less
+/// than the client offers, the client's other shares are of no use.
 fn secrets(
     configuration: &Configuration,
     position: Position,
     th: &Digest,
     transcript: &Transcript,
-    sides: &Both<Side<'_>>,
+    sides: &Both<&[Granted]>,
 ) -> Result<Vec<(ContextId, ContextSecrets)>, Error> {
     let mut secrets = Vec::new();
-    let mut at = 0;
-    for (context, digests) in configuration
-        .terms
-        .contexts()
-        .iter()
-        .zip(&transcript.shares)
-    {
-        let mut key = |purpose| -> Result<Secret, Error> {
-            let client = sides.client.share(at, context.id, purpose, digests)?;
-            let server = sides.server.share(at, context.id, purpose, digests)?;
-            at += 1;
+    let contexts = configuration.terms.contexts().iter();
+    for (context, digests) in contexts.zip(&transcript.shares) {
+        let key = |purpose| -> Result<Secret, Error> {
+            let client = share(sides.client, context.id, purpose, &digests.client)?;
+            let server = share(sides.server, context.id, purpose, &digests.server)?;
             Ok(context_key(th, client, server))
         };
         let granted = match context.right(position) {
@@ -346,13 +311,10 @@ fn secrets(
         };
         secrets.push((context.id, granted));
     }
-    if sides.client.granted.len() != at || sides.server.granted.len() != at {
-        return Err(Breach::Grant.into());
-    }
     Ok(secrets)
 }
 
-/// A middlebox that has proved its keys and awaits both endpoints.
+/// A middlebox that has proved its keys and awaits the client, who has heard the server.
 #[derive(Debug)]
 pub struct Confirmed {
     configuration: Configuration,
@@ -360,7 +322,6 @@ pub struct Confirmed {
     th: Digest,
     legs: Both<LegKey>,
     secrets: Vec<(ContextId, ContextSecrets)>,
-    ready: Both<Seen>,
 }
 
 impl Confirmed {
@@ -376,18 +337,11 @@ impl Confirmed {
         self.position
     }
 
-    fn handle(mut self: Box<Self>, from: Endpoint, message: Message) -> Result<Joining, Error> {
-        match message {
-            Message::LegReady(th) if *self.ready.of(from) == Seen::No => {
-                if !same(&th, &self.th) {
-                    return Err(Check::Ready.into());
-                }
-                *self.ready.of_mut(from) = Seen::Yes;
-            }
-            other => return Err(other.unexpected()),
-        }
-        if self.ready.client == Seen::No || self.ready.server == Seen::No {
-            return Ok(Joining::Confirmed(self));
+    fn handle(self: Box<Self>, from: Endpoint, message: Message) -> Result<Joining, Error> {
+        match (from, message) {
+            (Endpoint::Client, Message::LegReady(th)) if same(&th, &self.th) => {}
+            (Endpoint::Client, Message::LegReady(_)) => return Err(Check::Transcript.into()),
+            (_, other) => return Err(other.unexpected()),
         }
         let relay = |direction: Direction| {
             let keys = DirectionKeys::new(

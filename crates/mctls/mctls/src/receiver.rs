@@ -15,7 +15,7 @@ use crate::error::{Alert, Breach, Check, Error, Malformed, Policy};
 use crate::keys::{Claim, DirectionKeys};
 use crate::party::{Author, ContextId, Direction, Position};
 use crate::read::Reader;
-use crate::record::{Assembly, Group};
+use crate::record::{Assembly, Evidence};
 use crate::secret::{Digest, same};
 use crate::sender::control;
 
@@ -141,32 +141,43 @@ impl Receiver {
 
     fn take(&mut self, record: &[u8]) -> Result<Option<Event>, Error> {
         let terms = &self.terms;
-        let Some(group) = self.assembly.push(record, |id| terms.context(id))? else {
+        let Some(mut group) = self.assembly.push(record, |id| terms.context(id))? else {
             return Ok(None);
         };
         let id = group.context;
-        let context = self.terms.context(id).cloned();
+        let context = self.terms.context(id);
         if let (Author::Middlebox(author), direction) = (group.author, self.keys.direction()) {
-            check_author(context.as_ref(), author, None, direction)?;
+            check_author(context, author, None, direction)?;
         }
-        let text = self.keys.open(&group)?.ok_or(Breach::Context(id))?;
+        // Where no tag is due, nothing asks for the digest.
+        let claim = context.filter(|context| context.has_evidence());
+        let claim = claim.map(|_| Claim::of(&group));
+        let (seq, author) = (group.seq, group.author);
+        let evidence = std::mem::take(&mut group.evidence);
+        let text = self.keys.open_whole(group)?;
+        let text = text.ok_or(Breach::Context(id))?;
         let Some(context) = context else {
-            return control_event(&text, group.seq).map(Some);
+            return control_event(&text, seq).map(Some);
         };
-        let claim = Claim::of(&group);
-        self.keys.check_writer(&claim, group.evidence.writer)?;
-        if let (Some(due), Some(found)) = (self.keys.endpoint_tag(&claim)?, group.evidence.endpoint)
-            && !same(&due, &found)
-        {
-            return Err(Check::EndpointTag(id).into());
-        }
-        let trail = match context.path {
-            PathMode::Off => self.check_author_tag(&claim, &group)?,
-            PathMode::Required => self.check_path(&claim, &group, &context)?,
+        let trail = match claim {
+            None => Trail::default(),
+            Some(claim) => {
+                self.keys.check_writer(&claim, evidence.writer)?;
+                if let Some(found) = evidence.endpoint
+                    && let Some(due) = self.keys.endpoint_tag(&claim)?
+                    && !same(&due, &found)
+                {
+                    return Err(Check::EndpointTag(id).into());
+                }
+                match context.path {
+                    PathMode::Off => self.check_author_tag(&claim, author, &evidence)?,
+                    PathMode::Required => self.check_path(&claim, author, &evidence, context)?,
+                }
+            }
         };
         Ok(Some(Event::Data(Delivery {
             context: id,
-            seq: group.seq,
+            seq,
             payload: text,
             provenance: match trail.changed_by.is_empty() {
                 true => Provenance::Original,
@@ -176,11 +187,16 @@ impl Receiver {
         })))
     }
 
-    fn check_author_tag(&self, claim: &Claim, group: &Group) -> Result<Trail, Error> {
+    fn check_author_tag(
+        &self,
+        claim: &Claim,
+        author: Author,
+        evidence: &Evidence,
+    ) -> Result<Trail, Error> {
         let mut trail = Trail::default();
-        if let Author::Middlebox(author) = group.author {
+        if let Author::Middlebox(author) = author {
             let key = self.authors.get(&author).ok_or(Breach::Author(author))?;
-            let found = group.evidence.author.unwrap_or_default();
+            let found = evidence.author.unwrap_or_default();
             if !same(&claim.author_tag(key), &found) {
                 return Err(Check::AuthorTag(author).into());
             }
@@ -191,10 +207,16 @@ impl Receiver {
 
     /// Each middlebox with a right has stamped, in order, and the digests lead from what the
     /// endpoint sent to what is here.
-    fn check_path(&self, claim: &Claim, group: &Group, context: &Context) -> Result<Trail, Error> {
+    fn check_path(
+        &self,
+        claim: &Claim,
+        found: Author,
+        evidence: &Evidence,
+        context: &Context,
+    ) -> Result<Trail, Error> {
         let mut trail = Trail::default();
         let mut now: Digest = claim.origin;
-        let mut stamps = group.evidence.stamps.iter();
+        let mut stamps = evidence.stamps.iter();
         for position in in_order(&self.terms, self.keys.direction()) {
             if !context.stamps(position) {
                 continue;
@@ -222,7 +244,7 @@ impl Receiver {
         }
         let last = trail.changed_by.last().copied();
         let author = last.map_or(Author::Endpoint, Author::Middlebox);
-        if stamps.next().is_some() || now != claim.digest || author != group.author {
+        if stamps.next().is_some() || now != claim.digest || author != found {
             return Err(Check::EndpointTag(context.id).into());
         }
         Ok(trail)

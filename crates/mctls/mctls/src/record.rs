@@ -162,7 +162,7 @@ impl Evidence {
         Ok(evidence)
     }
 
-    fn write(&self, context: Option<&Context>, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, context: Option<&Context>, out: &mut Vec<u8>) {
         let writer = self.writer.iter().flatten();
         out.extend(writer.chain(self.endpoint.iter().flatten()));
         out.extend(self.origin.iter().flatten());
@@ -201,39 +201,42 @@ pub(crate) struct Group {
 
 impl Group {
     pub(crate) fn digest(&self) -> Digest {
-        let mut hasher = Hasher::new(&SHA256);
-        for part in &self.parts {
-            hasher.update(&part.header.to_bytes());
-            let length = u16::try_from(part.sealed.len()).expect("a record is shorter than 2^16");
-            hasher.update(&length.to_be_bytes());
-            hasher.update(&part.sealed);
-        }
-        finish(hasher)
+        let parts = self.parts.iter();
+        digest(parts.map(|part| (part.header, part.sealed.as_slice())))
     }
 
-    /// Appends the records, each as `frame` wraps it.
-    pub(crate) fn write(
-        &self,
-        context: Option<&Context>,
-        out: &mut Vec<u8>,
-        frame: impl Fn(&mut Vec<u8>, &[u8]),
-    ) {
-        for part in &self.parts {
-            let mut record = self.front(part, context);
-            record.extend_from_slice(&part.sealed);
-            frame(out, &record);
-        }
+    /// Appends one of its records.
+    pub(crate) fn write_part(&self, part: &Part, context: Option<&Context>, out: &mut Vec<u8>) {
+        self.write_front(part, context, out);
+        out.extend_from_slice(&part.sealed);
     }
 
     /// What stands before a record's ciphertext.
     pub(crate) fn front(&self, part: &Part, context: Option<&Context>) -> Vec<u8> {
-        let mut front = part.header.to_bytes().to_vec();
-        match part.header.place {
-            Place::Inner => {}
-            Place::Last => self.evidence.write(context, &mut front),
-        }
+        let mut front = Vec::new();
+        self.write_front(part, context, &mut front);
         front
     }
+
+    fn write_front(&self, part: &Part, context: Option<&Context>, out: &mut Vec<u8>) {
+        out.extend_from_slice(&part.header.to_bytes());
+        match part.header.place {
+            Place::Inner => {}
+            Place::Last => self.evidence.write(context, out),
+        }
+    }
+}
+
+/// The digest of a group: of each of its records the header and the ciphertext.
+pub(crate) fn digest<'a>(parts: impl Iterator<Item = (Header, &'a [u8])>) -> Digest {
+    let mut hasher = Hasher::new(&SHA256);
+    for (header, sealed) in parts {
+        hasher.update(&header.to_bytes());
+        let length = u16::try_from(sealed.len()).expect("a record is shorter than 2^16");
+        hasher.update(&length.to_be_bytes());
+        hasher.update(sealed);
+    }
+    finish(hasher)
 }
 
 /// Records in their order, to groups.
@@ -364,11 +367,13 @@ mod tests {
     }
 
     fn records(group: &Group, context: &Context) -> Vec<Vec<u8>> {
-        let records = std::cell::RefCell::new(Vec::new());
-        group.write(Some(context), &mut Vec::new(), |_, record| {
-            records.borrow_mut().push(record.to_vec());
+        let parts = group.parts.iter();
+        let written = parts.map(|part| {
+            let mut record = Vec::new();
+            group.write_part(part, Some(context), &mut record);
+            record
         });
-        records.into_inner()
+        written.collect()
     }
 
     #[test]

@@ -12,7 +12,7 @@ use aws_lc_rs::hmac;
 
 use crate::config::{Context, Right, Terms};
 use crate::error::{Check, Error, Misuse};
-use crate::frame::write_record;
+use crate::frame::write_group;
 use crate::keys::{Claim, DirectionKeys};
 use crate::party::{Author, ContextId, Direction, Position};
 use crate::receiver::{check_author, in_order};
@@ -37,14 +37,12 @@ pub struct Relay {
 pub struct Passing<'a> {
     pub(crate) relay: &'a mut Relay,
     pub(crate) group: Group,
-    pub(crate) claim: Claim,
     pub(crate) text: Option<Vec<u8>>,
 }
 
 /// A group that has passed this middlebox's checks.
 struct Checked {
     group: Group,
-    claim: Claim,
     text: Option<Vec<u8>>,
 }
 
@@ -90,10 +88,9 @@ impl Relay {
         }
         match self.check(record) {
             Ok(None) => Ok(None),
-            Ok(Some(Checked { group, claim, text })) => Ok(Some(Passing {
+            Ok(Some(Checked { group, text })) => Ok(Some(Passing {
                 relay: self,
                 group,
-                claim,
                 text,
             })),
             Err(error) => Err(self.fail(error)),
@@ -118,11 +115,12 @@ impl Relay {
             self.check_stamps(context, &group)?;
         }
         let text = self.keys.open(&group)?;
-        let claim = Claim::of(&group);
-        if text.is_some() {
+        // Who may only read has no use for the digest, which takes as long as all the rest.
+        if group.evidence.writer.is_some() && self.keys.may_write(group.context) {
+            let claim = Claim::of(&group);
             self.keys.check_writer(&claim, group.evidence.writer)?;
         }
-        Ok(Some(Checked { group, claim, text }))
+        Ok(Some(Checked { group, text }))
     }
 
     /// Whether each middlebox that has to have stamped by now has; what its stamp says is for the
@@ -168,7 +166,7 @@ impl Passing<'_> {
     pub fn forward(mut self, out: &mut Vec<u8>) {
         self.stamp();
         let context = self.relay.terms.context(self.group.context);
-        self.group.write(context, out, write_record);
+        write_group(out, &self.group, context);
     }
 
     /// Says that this middlebox has seen it, where that is asked for.
@@ -176,10 +174,11 @@ impl Passing<'_> {
         let relay = &*self.relay;
         let context = relay.terms.context(self.group.context);
         if context.is_some_and(|context| context.stamps(relay.position)) {
+            let claim = Claim::of(&self.group);
             self.group.evidence.stamps.push(Stamp {
                 position: relay.position,
                 changed: None,
-                tag: self.claim.stamp(&relay.author, &self.claim.digest, None),
+                tag: claim.stamp(&relay.author, &claim.digest, None),
             });
         }
     }
@@ -192,14 +191,11 @@ impl Passing<'_> {
     /// long. Nothing is appended, and the session cannot go on.
     pub fn replace(self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Error> {
         let Self {
-            relay,
-            group: old,
-            claim,
-            ..
+            relay, group: old, ..
         } = self;
-        match replacement(relay, old, &claim, parts) {
+        match replacement(relay, old, parts) {
             Ok(group) => {
-                group.write(relay.terms.context(group.context), out, write_record);
+                write_group(out, &group, relay.terms.context(group.context));
                 Ok(())
             }
             Err(error) => Err(relay.fail(error)),
@@ -208,13 +204,9 @@ impl Passing<'_> {
 }
 
 /// A group with other data and this middlebox's evidence.
-fn replacement(
-    relay: &mut Relay,
-    old: Group,
-    claim: &Claim,
-    parts: &[&[u8]],
-) -> Result<Group, Error> {
+fn replacement(relay: &mut Relay, old: Group, parts: &[&[u8]]) -> Result<Group, Error> {
     let id = old.context;
+    let claim = Claim::of(&old);
     if relay.right(id) != Right::Write {
         return Err(Misuse::NotWriter(id).into());
     }

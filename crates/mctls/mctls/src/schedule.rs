@@ -4,7 +4,7 @@
 //!  e2e        = Exporter of the end-to-end session ("EXPORTER-mc13 session", "", 32)
 //!  leg[X,i]   = Exporter of the leg between X and i ("EXPORTER-mc13 leg", "", 32)
 //!  sid        = Expand-Label(e2e, "sid", "", 32)
-//!  L[X,i]     = Expand-Label(leg[X,i], "leg", H(sid | H(cfg) | X | i), 32)
+//!  L[X,i]     = Expand-Label(leg[X,i], "leg", H(sid | X | i), 32)
 //!  th         = H("mc13 th" | cfg | sid | transcript)
 //!  K[k,p]     = HKDF-Extract(salt = th, a[C,k,p] | a[S,k,p])
 //!  E          = Expand-Label(e2e, "end", th, 32)
@@ -20,8 +20,9 @@
 //!
 //! Is not: TLS, whose exporters (RFC 8446, section 7.5) come in as bytes.
 //!
-//! Invariants: a leg's key belongs to one session, configuration, endpoint and position; every key
-//! depends on `th`, so two parties with different views have no key in common.
+//! Invariants: a leg's key belongs to one session, endpoint and position; every key of data and
+//! every proof depends on `th`, so two parties with different views, also of the configuration,
+//! have no key in common.
 
 use aws_lc_rs::hmac;
 
@@ -69,15 +70,9 @@ impl LegSecret {
     }
 
     /// The leg's key for this session, of this endpoint and for this place.
-    pub(crate) fn bind(
-        &self,
-        sid: &Digest,
-        configuration: &Configuration,
-        endpoint: Endpoint,
-        position: Position,
-    ) -> LegKey {
+    pub(crate) fn bind(&self, sid: &Digest, endpoint: Endpoint, position: Position) -> LegKey {
         let place = [endpoint.code(), position.number()];
-        let context = hash(&[sid, &hash(&[&configuration.to_bytes()]), &place]);
+        let context = hash(&[sid, &place]);
         LegKey(self.0.derive("leg", &context))
     }
 }

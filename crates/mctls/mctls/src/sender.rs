@@ -5,11 +5,13 @@
 //! Invariants: each sequence number is used once, over all contexts; nothing is sealed after the
 //! closing record.
 
+use crate::config::Context;
 use crate::error::{Alert, Error, Misuse};
-use crate::frame::write_record;
+use crate::frame::{begin_record, end};
 use crate::keys::{Claim, DirectionKeys, SEQ_LIMIT};
 use crate::party::{Author, ContextId};
-use crate::record::{Evidence, Group, Header, MAX_PAYLOAD_LEN, Place};
+use crate::record::{Evidence, Header, MAX_PAYLOAD_LEN, Place, digest};
+use crate::secret::TAG_LEN;
 
 /// The first byte of a record of context 0.
 pub(crate) mod control {
@@ -89,29 +91,54 @@ impl Sender {
             place: Place::Last,
             seq,
         };
-        let part = self.keys.seal(header, payload)?;
-        let part = part.ok_or(Misuse::Context(id))?;
-        let mut group = Group {
-            context: id,
-            author: Author::Endpoint,
-            seq,
-            parts: vec![part],
-            evidence: Evidence::default(),
-        };
-        if let Some(context) = self.keys.context(id).cloned() {
-            let tagged = context.has_writer_tag() || context.has_endpoint_tag();
-            if tagged {
-                let claim = Claim::of(&group);
-                if context.has_writer_tag() {
-                    group.evidence.writer = self.keys.writer_tag(&claim)?;
-                }
-                if context.has_endpoint_tag() {
-                    group.evidence.endpoint = self.keys.endpoint_tag(&claim)?;
-                }
-            }
+        let start = out.len();
+        let written = self.write_record(header, payload, out);
+        match written {
+            Ok(()) => self.next = Some(seq + 1),
+            Err(_) => out.truncate(start),
         }
-        group.write(self.keys.context(id), out, write_record);
-        self.next = Some(seq + 1);
+        written
+    }
+
+    /// Appends a record in its frame. The payload is copied once and sealed where it goes from.
+    fn write_record(
+        &mut self,
+        header: Header,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let id = header.context;
+        let context = self.keys.context(id);
+        let due = |has: bool| has.then_some([0; TAG_LEN]);
+        let mut evidence = Evidence {
+            writer: due(context.is_some_and(Context::has_writer_tag)),
+            endpoint: due(context.is_some_and(Context::has_endpoint_tag)),
+            ..Evidence::default()
+        };
+        let frame = begin_record(out);
+        out.extend_from_slice(&header.to_bytes());
+        // What follows from the ciphertext is written over this once that is there.
+        let front = out.len();
+        evidence.write(context, out);
+        let sealed = out.len();
+        out.reserve(payload.len() + TAG_LEN);
+        out.extend_from_slice(payload);
+        let done = self.keys.seal_from(header, sealed, out)?;
+        done.ok_or(Misuse::Context(id))?;
+        if evidence.writer.is_some() || evidence.endpoint.is_some() {
+            let digest = digest(std::iter::once((header, &out[sealed..])));
+            let claim = Claim::new(id, header.seq, digest, digest);
+            if evidence.writer.is_some() {
+                evidence.writer = self.keys.writer_tag(&claim)?;
+            }
+            if evidence.endpoint.is_some() {
+                evidence.endpoint = self.keys.endpoint_tag(&claim)?;
+            }
+            let mut true_one = Vec::with_capacity(sealed - front);
+            evidence.write(self.keys.context(id), &mut true_one);
+            out[front..sealed].copy_from_slice(&true_one);
+        }
+        end(out, frame);
         Ok(())
     }
 }

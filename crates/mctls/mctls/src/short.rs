@@ -26,7 +26,9 @@ use std::sync::Arc;
 
 use crate::config::{Context, Right, Terms};
 use crate::error::{Breach, Check, Error, Malformed};
-use crate::frame::{MAX_GROWTH, MAX_HOLDS_LEN, kind, write_holds, write_record, write_short};
+use crate::frame::{
+    MAX_GROWTH, MAX_HOLDS_LEN, kind, write_group, write_holds, write_record, write_short,
+};
 use crate::middlebox::Joined;
 use crate::party::{ContextId, Direction, Position};
 use crate::read::Reader;
@@ -274,7 +276,7 @@ impl Hop {
         let is_ready = self.said == Said::Yes && self.heard.is_some();
         let text = text.filter(|_| is_ready && self.contexts.contains(&group.context));
         let Some(mut text) = text else {
-            group.write(context, out, write_record);
+            write_group(out, group, context);
             return Ok(());
         };
         for part in &group.parts {

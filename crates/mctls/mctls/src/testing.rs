@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use crate::config::{Context, Middlebox as Entry, PathMode, Right, Terms};
 use crate::endpoint::{
-    Channel, Client, Deciding, Established, Ground, Handshake, Leg, Offered, Output, Server,
+    Channel, Client, Deciding, Established, Ground, Handshake, Leg, Output, Server,
 };
 use crate::error::Error;
 use crate::frame::{Frame, Frames};
@@ -134,12 +134,6 @@ pub(crate) struct Session {
 }
 
 #[expect(clippy::large_enum_variant, reason = "there is one of it in a test")]
-enum ClientState {
-    Offered(Offered),
-    Running(Handshake),
-}
-
-#[expect(clippy::large_enum_variant, reason = "there is one of it in a test")]
 enum ServerState {
     Awaiting(Server),
     Running(Handshake),
@@ -152,7 +146,7 @@ enum BoxState {
 
 struct World {
     setup: Setup,
-    client: Option<ClientState>,
+    client: Option<Handshake>,
     server: Option<ServerState>,
     boxes: Vec<Option<BoxState>>,
     queue: VecDeque<Envelope>,
@@ -191,7 +185,7 @@ pub(crate) fn run(
     let offered = offered.map_err(failure(Party::Client))?;
     let mut world = World {
         setup: setup.clone(),
-        client: Some(ClientState::Offered(offered)),
+        client: Some(offered),
         server: Some(ServerState::Awaiting(Server::new(SERVER_CERTIFICATE))),
         boxes: boxes.collect(),
         queue: VecDeque::new(),
@@ -231,11 +225,8 @@ impl World {
         let mut out = Vec::new();
         match to {
             Party::Client => {
-                let next = match self.client.take().expect("the client has not failed") {
-                    ClientState::Offered(state) => state.handle(channel, message, &mut out)?,
-                    ClientState::Running(state) => state.handle(channel, message, &mut out)?,
-                };
-                self.client = Some(ClientState::Running(next));
+                let state = self.client.take().expect("the client has not failed");
+                self.client = Some(state.handle(channel, message, &mut out)?);
             }
             Party::Server => {
                 let next = match self.server.take().expect("the server has not failed") {
@@ -293,12 +284,11 @@ impl World {
     fn finish(self) -> Session {
         let established = |handshake| match handshake {
             Handshake::Established(established) => established,
-            Handshake::Binding(_) | Handshake::Confirming(_) => panic!("not established"),
+            Handshake::Offered(_) | Handshake::Binding(_) | Handshake::Confirming(_) => {
+                panic!("not established")
+            }
         };
-        let client = match self.client {
-            Some(ClientState::Running(handshake)) => established(handshake),
-            Some(ClientState::Offered(_)) | None => panic!("no answer"),
-        };
+        let client = established(self.client.expect("the client has not failed"));
         let server = match self.server {
             Some(ServerState::Running(handshake)) => established(handshake),
             Some(ServerState::Awaiting(_)) | None => panic!("no offer"),

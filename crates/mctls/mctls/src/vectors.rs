@@ -58,7 +58,7 @@ fn made() -> String {
             let exported = [0x10 + 0x10 * endpoint.code() + at - 1; 32];
             lines.add(&format!("leg[{name},{at}]"), &exported);
             let leg = leg_secret(endpoint, index);
-            let leg: LegKey = leg.bind(&sid, &configuration, endpoint, position(at));
+            let leg: LegKey = leg.bind(&sid, endpoint, position(at));
             lines.add(&format!("H(L[{name},{at}])"), &leg.digest());
         }
     }

@@ -195,7 +195,7 @@ fn further(rows: &[McRow]) -> Option<Finding> {
         figure: more(McArm::Mctls13)?,
         trials: case(rows, McPart::Handshake, McArm::Mctls13, 2, 1).count(),
         note: format!(
-            "from one to two, no resumption; mctls12 {}",
+            "from one to two, parties that meet for the first time; mctls12 {}",
             words(more(McArm::Mctls12))
         ),
     })
@@ -246,9 +246,13 @@ fn rate(rows: &[McRow], arm: McArm, party: Party) -> Option<Finding> {
         figure: 100.0 * ours / split,
         trials: case(rows, McPart::Connections, arm, 1, 1).count(),
         note: format!(
-            "worked out from processor time: {} against {}{more}; no resumption",
+            "worked out from processor time: {} against {}{more}; {}",
             number::count(ours),
-            number::count(split)
+            number::count(split),
+            match arm {
+                McArm::Mctls13 => "legs are resumed, but for a batch's first",
+                _ => "no resumption",
+            }
         ),
     })
 }

@@ -1,6 +1,6 @@
 //! A middlebox's two legs, and its part in the handshake that runs over them.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 
 use mctls::error::{Alert, Policy};
 use mctls::frame::{Frame, LegFrame};
@@ -8,12 +8,15 @@ use mctls::message::Message;
 use mctls::middlebox::{Joined, Joining, Middlebox as Core};
 use mctls::party::{Endpoint, Position};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ServerConfig};
 
 use crate::error::{Error, Part};
 use crate::hop::{LEG, Talk, take_leg, unexpected};
 use crate::middlebox::{Consent, Service};
-use crate::tls::Tls;
+use crate::tickets::{LegClient, LegServer};
+use crate::tls::{self, Identity, KeyExchange, sha256};
+
+/// Most messages of the client that wait for the server's leg: its start and its keys.
+const MAX_EARLY: usize = 2;
 
 /// How far the handshake is.
 enum State {
@@ -34,30 +37,65 @@ pub(super) enum Next {
     Server,
 }
 
+/// How a middlebox begins its leg to a server. The client chooses how keys are agreed on: that is
+/// what a record of the session is worth to a quantum computer, which has to open the end-to-end
+/// session, or both legs of one middlebox.
+#[derive(Clone)]
+pub(super) struct ServerLeg {
+    hybrid: LegClient,
+    classical: LegClient,
+}
+
+impl ServerLeg {
+    pub(super) fn new(identity: &Identity) -> Result<Self, Error> {
+        let leg = |key_exchange| tls::middlebox_leg(identity, key_exchange).map(LegClient::new);
+        Ok(Self {
+            hybrid: leg(KeyExchange::Hybrid)?,
+            classical: leg(KeyExchange::Classical)?,
+        })
+    }
+}
+
+/// What stands for a server at this address in what is kept of it. It is never sent, and proves
+/// nothing: who the server is, its certificate and the configuration say.
+pub(super) fn name_of(address: &str) -> Result<ServerName<'static>, Error> {
+    let digest = sha256(address.as_bytes());
+    let half = digest.iter().take(16);
+    let label: String = half.map(|byte| format!("{byte:02x}")).collect();
+    let name = ServerName::try_from(format!("{label}.invalid"));
+    name.map_err(|_| Error::Address(address.to_owned()))
+}
+
 /// Both legs of one session.
 pub(super) struct Legs {
     client: Talk,
     server: Option<Talk>,
-    config: Arc<ClientConfig>,
+    server_leg: ServerLeg,
+    server_name: ServerName<'static>,
     certificate: [u8; 32],
     next: Next,
     state: Option<State>,
+    /// What the client has said before the server's leg was there.
+    early: VecDeque<(Endpoint, Message)>,
 }
 
 impl Legs {
     pub(super) fn new(
-        client: &Arc<ServerConfig>,
-        server: Arc<ClientConfig>,
+        client: &LegServer,
+        server_leg: ServerLeg,
         certificate: [u8; 32],
         next: Next,
+        server_name: ServerName<'static>,
     ) -> Result<Self, Error> {
         Ok(Self {
-            client: Talk::new(Tls::server(client, Part::EndToEnd)?),
+            client: Talk::new(client.accept(Part::EndToEnd)?),
             server: None,
-            config: server,
+            server_leg,
+            server_name,
             certificate,
             next,
             state: Some(State::Forwarding),
+            early: VecDeque::new(),
         })
     }
 
@@ -67,9 +105,11 @@ impl Legs {
             return Err(unexpected(crate::hop::ANNOUNCE));
         };
         self.state = Some(State::Announced);
-        // Nothing depends on the name: no SNI is sent, and the configuration says who it has to be.
-        let name = ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]));
-        let tls = Tls::client(&self.config, name, Part::NextHop)?;
+        let leg = match self.client.tls.key_exchange() {
+            Some(KeyExchange::Classical) => &self.server_leg.classical,
+            Some(KeyExchange::Hybrid) | None => &self.server_leg.hybrid,
+        };
+        let tls = leg.connect(self.server_name.clone(), Part::NextHop)?;
         self.server = Some(Talk::new(tls));
         self.take(Endpoint::Server, to_server)
     }
@@ -133,10 +173,16 @@ impl Legs {
         let from = leg.endpoint;
         self.talk(from)?.feed(leg.bytes)?;
         let mut replies = Vec::new();
-        while let Some(message) = self.talk(from)?.next()? {
+        while let Some((from, message)) = self.next(from)? {
             if let Message::Alert(alert) = message {
                 // In any state, also before there is a core to take it.
                 return Err(mctls::Error::from(Policy::PeerAlert(alert)).into());
+            }
+            let begun = !matches!(self.state, Some(State::Running(_)));
+            if from == Endpoint::Client && begun && !self.is_server_ready() {
+                // The client may be faster than this middlebox with the server.
+                self.early.push_back((from, message));
+                continue;
             }
             let before = self.is_confirmed();
             let joining = match self.state.take() {
@@ -157,6 +203,24 @@ impl Legs {
         }
         self.take(Endpoint::Client, to_client)?;
         self.take(Endpoint::Server, to_server)
+    }
+
+    /// The next message that is to be taken, of this endpoint or one that had to wait.
+    fn next(&mut self, from: Endpoint) -> Result<Option<(Endpoint, Message)>, Error> {
+        if self.is_server_ready()
+            && let Some(early) = self.early.pop_front()
+        {
+            return Ok(Some(early));
+        }
+        if self.early.len() > MAX_EARLY {
+            return Err(unexpected(LEG));
+        }
+        let message = self.talk(from)?.next()?;
+        Ok(message.map(|message| (from, message)))
+    }
+
+    fn is_server_ready(&self) -> bool {
+        self.server.as_ref().is_some_and(|leg| leg.tls.is_ready())
     }
 
     /// The core, once both legs are there.
@@ -207,8 +271,11 @@ impl Legs {
 
     /// Who keeps the handshake waiting.
     pub(super) fn waits_for(&self) -> Part {
-        let ready = self.server.as_ref().is_some_and(|leg| leg.tls.is_ready());
-        if ready { Part::EndToEnd } else { Part::NextHop }
+        if self.is_server_ready() {
+            Part::EndToEnd
+        } else {
+            Part::NextHop
+        }
     }
 
     /// The session, once records may pass; a frame of `kind` has come.

@@ -19,6 +19,8 @@ pub(super) struct Pki {
     middleboxes: Vec<Issued>,
     /// For the name of the first middlebox, without the key usage of middleboxes.
     ordinary: Issued,
+    /// For the first middlebox, with another key.
+    renewed: Issued,
 }
 
 struct Issued {
@@ -72,12 +74,14 @@ impl Pki {
         };
         let numbers = 1..=MIDDLEBOXES;
         let ordinary = issue("box-1", "serverAuth,clientAuth");
+        let renewed = issue("box-1", MIDDLEBOX_USAGE_OID);
         Self {
             server: issue("server", "serverAuth"),
             middleboxes: numbers
                 .map(|number| issue(&format!("box-{number}"), MIDDLEBOX_USAGE_OID))
                 .collect(),
             ordinary,
+            renewed,
             authority,
         }
     }
@@ -94,6 +98,11 @@ impl Pki {
 
     pub(super) fn middlebox(&self, number: usize) -> Identity {
         self.middleboxes[number - 1].identity()
+    }
+
+    /// Another certificate of the first middlebox.
+    pub(super) fn renewed(&self) -> Identity {
+        self.renewed.identity()
     }
 
     pub(super) fn ordinary(&self) -> Identity {

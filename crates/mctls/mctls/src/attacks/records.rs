@@ -3,7 +3,7 @@
 use super::{FIRST, SECOND, setup};
 use crate::config::{PathMode, Right};
 use crate::error::{Breach, Check, Error};
-use crate::frame::write_record;
+use crate::frame::{write_group, write_record};
 use crate::hostile::Forgery;
 use crate::keys::Claim;
 use crate::party::{Author, ContextId};
@@ -465,7 +465,7 @@ fn changed_by_second(session: &mut Session) -> Group {
 fn written(session: &Session, group: &Group) -> Vec<Vec<u8>> {
     let mut out = Vec::new();
     let context = session.server.configuration.terms.context(group.context);
-    group.write(context, &mut out, write_record);
+    write_group(&mut out, group, context);
     records(&out)
 }
 
@@ -503,7 +503,8 @@ fn a_writer_that_changes_what_another_changed_and_stamps_it_as_seen_is_refused()
         .receive(&changed)
         .expect("a record")
         .expect("a whole group");
-    let (mut group, seen) = (passing.group.clone(), passing.claim);
+    let mut group = passing.group.clone();
+    let seen = Claim::of(&group);
     let header = group.parts[0].header;
     let part = relay.keys.seal(header, b"other").expect("a key");
     group.parts = part.into_iter().collect();

@@ -1,58 +1,77 @@
-//! The configuration is final; each middlebox reports the other endpoint's leg, and the endpoints
-//! compare.
+//! The terms are decided; each middlebox reports the other endpoint's leg, the server says what it
+//! knows of both, and the client compares.
 //!
 //! Invariant: the next state is reached only if, for each middlebox, both endpoints know both legs
-//! by the same digests, so it is the same middlebox, in the same place of the same session.
+//! by the same digests, so it is the same middlebox, in the same place of the same session: the
+//! client compares them, and the server by the client's proof of the transcript.
 
-use super::{Agreed, Channel, Confirming, Handshake, Output};
-use crate::config::Right;
+use super::{Agreed, Channel, Confirming, Ground, Handshake, Output, granted};
 use crate::error::{Breach, Check, Error};
 use crate::message::{
-    Binding as Pair, Granted, Keys, LegDigests, Message, OwnKeys, Purpose, ShareDigests, Start,
-    Transcript,
+    Answer, Binding as Pair, Keys, LegDigests, Message, ShareDigests, Start, Transcript,
 };
 use crate::party::{Endpoint, Position};
 use crate::schedule::{LegKey, th};
 use crate::secret::{Digest, same};
 
+/// An endpoint's legs in this session, and what middleboxes report of the other's.
+#[derive(Debug)]
+pub(super) struct Legs {
+    pub(super) sid: Digest,
+    pub(super) keys: Vec<LegKey>,
+    /// Digests of the other endpoint's legs.
+    pub(super) reported: Vec<Option<Digest>>,
+}
+
+impl Legs {
+    pub(super) fn new(endpoint: Endpoint, ground: &Ground) -> Self {
+        let sid = ground.secret.sid();
+        let legs = Position::all(ground.legs.len()).zip(&ground.legs);
+        let keys = legs.map(|(position, leg)| leg.secret.bind(&sid, endpoint, position));
+        Self {
+            keys: keys.collect(),
+            reported: vec![None; ground.legs.len()],
+            sid,
+        }
+    }
+
+    /// Takes what a middlebox reports.
+    pub(super) fn report(&mut self, position: Position, digest: Digest) -> Result<(), Error> {
+        report(&mut self.reported, position, digest)
+    }
+
+    /// Both digests for each middlebox, once all have reported.
+    fn pairs(&self) -> Option<Vec<Pair>> {
+        let legs = self.keys.iter().zip(&self.reported);
+        legs.map(|(own, reported)| {
+            Some(Pair {
+                own: own.digest(),
+                reported: (*reported)?,
+            })
+        })
+        .collect()
+    }
+}
+
 /// Legs are being compared.
 #[derive(Debug)]
 pub struct Binding {
     agreed: Agreed,
-    sid: Digest,
-    legs: Vec<LegKey>,
-    /// Digests of the other endpoint's legs, as the middleboxes report them.
-    reported: Vec<Option<Digest>>,
-    /// What the other endpoint says, where it was faster than a middlebox.
+    legs: Legs,
+    /// What the server says, where it was faster than a middlebox.
     peer: Option<Vec<Pair>>,
-    /// What the keys say, once every middlebox has reported.
-    transcript: Option<Transcript>,
 }
 
 impl Binding {
-    pub(super) fn start(agreed: Agreed, out: &mut Vec<Output>) -> Result<Handshake, Error> {
-        let (endpoint, configuration) = (agreed.endpoint, &agreed.configuration);
-        let sid = agreed.ground.secret.sid();
-        let mut legs = Vec::new();
-        for (position, leg) in configuration.terms.positions().zip(&agreed.ground.legs) {
-            legs.push(leg.secret.bind(&sid, configuration, endpoint, position));
-            out.push(Output {
-                to: Channel::Leg(position),
-                message: Message::Start(Start {
-                    endpoint,
-                    position,
-                    sid,
-                    configuration: configuration.clone(),
-                }),
-            });
-        }
+    pub(super) fn start(
+        agreed: Agreed,
+        legs: Legs,
+        out: &mut Vec<Output>,
+    ) -> Result<Handshake, Error> {
         let state = Self {
-            reported: vec![None; legs.len()],
             agreed,
-            sid,
             legs,
             peer: None,
-            transcript: None,
         };
         state.advance(out)
     }
@@ -63,79 +82,86 @@ impl Binding {
         message: Message,
         out: &mut Vec<Output>,
     ) -> Result<Handshake, Error> {
-        match (from, message) {
-            (Channel::Leg(position), Message::Bind(digest)) => {
-                let slot = self.reported.get_mut(position.index());
-                match slot {
-                    Some(slot @ None) => *slot = Some(digest),
-                    Some(Some(_)) | None => return Err(Message::Bind(digest).unexpected()),
-                }
+        match (from, self.agreed.endpoint, message) {
+            (Channel::Leg(position), _, Message::Bind(digest)) => {
+                self.legs.report(position, digest)?;
             }
-            (Channel::EndToEnd, Message::Bindings(pairs)) if self.peer.is_none() => {
-                let (expected, found) = (self.legs.len(), pairs.len());
+            (Channel::EndToEnd, Endpoint::Client, Message::Bindings(pairs))
+                if self.peer.is_none() =>
+            {
+                let (expected, found) = (self.legs.keys.len(), pairs.len());
                 if expected != found {
                     return Err(Breach::Count { expected, found }.into());
                 }
                 self.peer = Some(pairs);
             }
-            (_, other) => return Err(other.unexpected()),
+            (_, _, other) => return Err(other.unexpected()),
         }
         self.advance(out)
     }
 
-    /// Sends what is due once every middlebox has reported; goes on once the other endpoint has,
-    /// too.
+    /// Goes on once every middlebox has reported and, at the client, the server has spoken.
     fn advance(mut self, out: &mut Vec<Output>) -> Result<Handshake, Error> {
-        if self.transcript.is_none() {
-            let reported: Option<Vec<Digest>> = self.reported.iter().copied().collect();
-            let Some(reported) = reported else {
-                return Ok(Handshake::Binding(self));
-            };
-            self.transcript = Some(self.announce(&reported, out));
-        }
-        match (self.peer.take(), self.transcript.take()) {
-            (Some(pairs), Some(transcript)) => self.compare(&pairs, transcript, out),
-            (peer, transcript) => {
-                self.peer = peer;
-                self.transcript = transcript;
-                Ok(Handshake::Binding(self))
-            }
+        let Some(own) = self.legs.pairs() else {
+            return Ok(Handshake::Binding(self));
+        };
+        match (self.agreed.endpoint, self.peer.take()) {
+            (Endpoint::Server, _) => Ok(self.announce(own, out)),
+            (Endpoint::Client, None) => Ok(Handshake::Binding(self)),
+            (Endpoint::Client, Some(peer)) => self.compare(&own, &peer),
         }
     }
 
-    /// Tells the other endpoint what is known of the legs, and the middleboxes what their keys
-    /// follow from.
-    fn announce(&self, reported: &[Digest], out: &mut Vec<Output>) -> Transcript {
-        let own = self.legs.iter().map(LegKey::digest);
-        let pairs: Vec<Pair> = own
-            .zip(reported)
-            .map(|(own, reported)| Pair {
-                own,
-                reported: *reported,
-            })
-            .collect();
-        let transcript = self.transcript(&pairs);
-        out.push(Output {
-            to: Channel::EndToEnd,
-            message: Message::Bindings(pairs),
-        });
-        for position in self.agreed.configuration.terms.positions() {
-            let granted = self.granted(position);
-            out.push(Output {
-                to: Channel::Leg(position),
-                message: match self.agreed.endpoint {
-                    Endpoint::Client => Message::OwnKeys(OwnKeys {
-                        th: th(&self.agreed.configuration, &self.sid, &transcript),
-                        granted,
-                    }),
-                    Endpoint::Server => Message::Keys(Keys {
-                        transcript: transcript.clone(),
-                        granted,
-                    }),
-                },
-            });
+    /// Answers the client, proves the transcript, and tells the middleboxes what their keys follow
+    /// from.
+    fn announce(self, own: Vec<Pair>, out: &mut Vec<Output>) -> Handshake {
+        let transcript = self.transcript(&own);
+        let answer = Answer {
+            configuration: self.agreed.configuration.clone(),
+            shares: self.agreed.ground.shares.clone(),
+        };
+        for message in [Message::Answer(answer), Message::Bindings(own)] {
+            let to = Channel::EndToEnd;
+            out.push(Output { to, message });
         }
-        transcript
+        let mut keys = Vec::new();
+        for position in self.agreed.configuration.terms.positions() {
+            let start = Start {
+                endpoint: Endpoint::Server,
+                position,
+                sid: self.legs.sid,
+                configuration: self.agreed.configuration.clone(),
+            };
+            let shares = &self.agreed.ground.shares;
+            let granted = granted(&self.agreed.configuration.terms, shares, position);
+            let own = Keys {
+                transcript: transcript.clone(),
+                granted,
+            };
+            for message in [Message::Start(start), Message::Keys(own)] {
+                let to = Channel::Leg(position);
+                keys.push(Output { to, message });
+            }
+        }
+        let next = self.confirm(&transcript, out);
+        out.append(&mut keys);
+        next
+    }
+
+    fn compare(self, own: &[Pair], peer: &[Pair]) -> Result<Handshake, Error> {
+        let positions = self.agreed.configuration.terms.positions();
+        for ((position, own), peer) in positions.zip(own).zip(peer) {
+            if !same(&peer.reported, &own.own) || !same(&peer.own, &own.reported) {
+                return Err(Check::LegBinding(position).into());
+            }
+        }
+        let transcript = self.transcript(own);
+        Ok(self.confirm(&transcript, &mut Vec::new()))
+    }
+
+    fn confirm(self, transcript: &Transcript, out: &mut Vec<Output>) -> Handshake {
+        let th = th(&self.agreed.configuration, &self.legs.sid, transcript);
+        Confirming::start(self.agreed, self.legs.keys, th, out)
     }
 
     fn transcript(&self, pairs: &[Pair]) -> Transcript {
@@ -163,43 +189,17 @@ impl Binding {
             client_certificate: self.agreed.ground.client_certificate,
         }
     }
+}
 
-    /// The shares that this middlebox's rights give it, and no others.
-    fn granted(&self, position: Position) -> Vec<Granted> {
-        let mut granted = Vec::new();
-        let contexts = self.agreed.configuration.terms.contexts().iter();
-        for (index, context) in contexts.enumerate() {
-            let purposes: &[Purpose] = match context.right(position) {
-                Right::None => &[],
-                Right::Read => &[Purpose::Read],
-                Right::Write => &Purpose::BOTH,
-            };
-            granted.extend(purposes.iter().map(|purpose| Granted {
-                context: context.id,
-                purpose: *purpose,
-                share: self.agreed.ground.shares.share(index, *purpose).clone(),
-            }));
-        }
-        granted
+/// Notes what a middlebox has reported, once.
+pub(super) fn report(
+    reported: &mut [Option<Digest>],
+    position: Position,
+    digest: Digest,
+) -> Result<(), Error> {
+    match reported.get_mut(position.index()) {
+        Some(slot @ None) => *slot = Some(digest),
+        Some(Some(_)) | None => return Err(Message::Bind(digest).unexpected()),
     }
-
-    fn compare(
-        self,
-        pairs: &[Pair],
-        transcript: Transcript,
-        out: &mut Vec<Output>,
-    ) -> Result<Handshake, Error> {
-        let positions = self.agreed.configuration.terms.positions();
-        for ((position, pair), digests) in positions.zip(pairs).zip(&transcript.legs) {
-            let (own, reported) = match self.agreed.endpoint {
-                Endpoint::Client => (digests.client, digests.server),
-                Endpoint::Server => (digests.server, digests.client),
-            };
-            if !same(&pair.reported, &own) || !same(&pair.own, &reported) {
-                return Err(Check::LegBinding(position).into());
-            }
-        }
-        let th = th(&self.agreed.configuration, &self.sid, &transcript);
-        Confirming::start(self.agreed, self.legs, th, out)
-    }
+    Ok(())
 }

@@ -1,11 +1,16 @@
 //! The client's part before the configuration is final: it offers, the server answers.
+//!
+//! Each middlebox is told of the session at once, and given the client's shares for what is
+//! offered, so that it has everything when the server's decision passes it. The client's shares
+//! alone are no keys: what the server does not grant, nobody can read.
 
 use super::{
-    Agreed, Binding, Channel, Client, Ground, Handshake, Output, alert_from, check_ground,
+    Agreed, Binding, Channel, Client, Ground, Handshake, Legs, Output, alert_from, check_ground,
+    granted,
 };
-use crate::config::{Right, Terms};
+use crate::config::{Configuration, Right, Terms};
 use crate::error::{Breach, Error, Misuse, Policy};
-use crate::message::{Message, Offer};
+use crate::message::{Message, Offer, OwnKeys, Start};
 use crate::party::Endpoint;
 use crate::suite::Suite;
 
@@ -22,11 +27,12 @@ impl Client {
         least: Vec<Vec<Right>>,
         ground: Ground,
         out: &mut Vec<Output>,
-    ) -> Result<Offered, Error> {
-        if suites.is_empty() || suites.len() > Suite::ALL.len() {
+    ) -> Result<Handshake, Error> {
+        let favourite = suites.first().filter(|_| suites.len() <= Suite::ALL.len());
+        let Some(favourite) = favourite.copied() else {
             let (expected, found) = (Suite::ALL.len(), suites.len());
             return Err(Misuse::Count { expected, found }.into());
-        }
+        };
         check_ground(&terms, &ground)?;
         let offer = Offer {
             suites: suites.into_iter().map(Suite::code).collect(),
@@ -37,11 +43,31 @@ impl Client {
             to: Channel::EndToEnd,
             message: Message::Offer(offer.clone()),
         });
-        Ok(Offered {
+        let legs = Legs::new(Endpoint::Client, &ground);
+        for position in offer.terms.positions() {
+            let start = Start {
+                endpoint: Endpoint::Client,
+                position,
+                sid: legs.sid,
+                configuration: Configuration {
+                    suite: favourite,
+                    terms: offer.terms.clone(),
+                },
+            };
+            let keys = OwnKeys {
+                granted: granted(&offer.terms, &ground.shares, position),
+            };
+            for message in [Message::Start(start), Message::OwnKeys(keys)] {
+                let to = Channel::Leg(position);
+                out.push(Output { to, message });
+            }
+        }
+        Ok(Handshake::Offered(Offered {
             offer,
             least,
             ground,
-        })
+            legs,
+        }))
     }
 }
 
@@ -51,17 +77,18 @@ pub struct Offered {
     offer: Offer,
     least: Vec<Vec<Right>>,
     ground: Ground,
+    legs: Legs,
 }
 
 impl Offered {
-    /// Takes the answer.
+    /// Takes the answer, or what a middlebox reports before.
     ///
     /// # Errors
     /// [`Policy::Refused`]: the server wants no such session. [`Policy::TooLittle`]: it leaves a
     /// middlebox less than this client makes do with. [`Breach::NotReduced`],
     /// [`Breach::Stripped`], [`Breach::Suite`]: the answer is none to this offer.
-    pub fn handle(
-        self,
+    pub(super) fn handle(
+        mut self,
         from: Channel,
         message: Message,
         out: &mut Vec<Output>,
@@ -69,6 +96,10 @@ impl Offered {
         let answer = match (from, message) {
             (Channel::EndToEnd, Message::Answer(answer)) => answer,
             (Channel::EndToEnd, Message::Refusal) => return Err(Policy::Refused.into()),
+            (Channel::Leg(position), Message::Bind(digest)) => {
+                self.legs.report(position, digest)?;
+                return Ok(Handshake::Offered(self));
+            }
             (from, Message::Alert(alert)) => return Err(alert_from(from, alert).into()),
             (_, other) => return Err(other.unexpected()),
         };
@@ -85,6 +116,6 @@ impl Offered {
             peer_shares: answer.shares,
             offer: self.offer.digest(),
         };
-        Binding::start(agreed, out)
+        Binding::start(agreed, self.legs, out)
     }
 }

@@ -1,15 +1,14 @@
-//! The transcript is final; every middlebox proves its keys, and the endpoints say that they are
-//! ready.
+//! The transcript is final: the server has proved that it is its own, every middlebox proves its
+//! keys, and the client says that it is ready.
 //!
-//! Invariant: an endpoint says that it is ready only after every middlebox has proved the keys of
-//! its rights, and sends data only after the other endpoint has said so, too.
+//! Invariant: an endpoint sends data only after every middlebox has proved to it the keys of its
+//! rights, and the other endpoint the transcript.
 
 use super::{Agreed, Channel, Established, Handshake, Output};
 use crate::error::{Check, Error};
 use crate::keys::{DirectionKeys, Holder};
 use crate::message::Message;
-use crate::party::ContextId;
-use crate::party::Position;
+use crate::party::{ContextId, Endpoint, Position};
 use crate::receiver::Receiver;
 use crate::schedule::{ContextSecrets, EndKey, LegKey, all_secrets, granted_secrets};
 use crate::secret::{Digest, same};
@@ -42,7 +41,7 @@ impl Confirming {
         legs: Vec<LegKey>,
         th: Digest,
         out: &mut Vec<Output>,
-    ) -> Result<Handshake, Error> {
+    ) -> Handshake {
         let (client, server) = agreed.both_shares();
         let secrets = all_secrets(&agreed.configuration.terms, &th, client, server);
         let state = Self {
@@ -54,10 +53,12 @@ impl Confirming {
             secrets,
             peer: Proof::Awaited,
         };
-        if state.legs.is_empty() {
-            state.say_ready(out);
+        match state.agreed.endpoint {
+            // At once, so that the client has it with the answer.
+            Endpoint::Server => state.say_ready(out),
+            Endpoint::Client => {}
         }
-        Ok(state.advance())
+        Handshake::Confirming(state)
     }
 
     pub(super) fn handle(
@@ -69,9 +70,6 @@ impl Confirming {
         match (from, message) {
             (Channel::Leg(position), Message::Confirm(proof)) => {
                 self.confirm(position, proof)?;
-                if self.all_confirmed() {
-                    self.say_ready(out);
-                }
             }
             (Channel::EndToEnd, Message::Ready(proof)) if self.peer == Proof::Awaited => {
                 let expected = self.end.ready(self.agreed.endpoint.other());
@@ -82,7 +80,7 @@ impl Confirming {
             }
             (_, other) => return Err(other.unexpected()),
         }
-        Ok(self.advance())
+        Ok(self.advance(out))
     }
 
     fn confirm(&mut self, position: Position, proof: Digest) -> Result<(), Error> {
@@ -105,23 +103,30 @@ impl Confirming {
         self.confirmed.iter().all(|proof| *proof == Proof::Verified)
     }
 
-    /// Legs first: a middlebox has to know before the first record passes it.
     fn say_ready(&self, out: &mut Vec<Output>) {
-        for position in self.agreed.configuration.terms.positions() {
-            out.push(Output {
-                to: Channel::Leg(position),
-                message: Message::LegReady(self.th),
-            });
-        }
         out.push(Output {
             to: Channel::EndToEnd,
             message: Message::Ready(self.end.ready(self.agreed.endpoint)),
         });
     }
 
-    fn advance(self) -> Handshake {
+    /// The last proof makes the session. Data may follow what the client says then: legs first, as
+    /// a middlebox has to know before the first record passes it.
+    fn advance(self, out: &mut Vec<Output>) -> Handshake {
         if !self.all_confirmed() || self.peer == Proof::Awaited {
             return Handshake::Confirming(self);
+        }
+        match self.agreed.endpoint {
+            Endpoint::Client => {
+                for position in self.agreed.configuration.terms.positions() {
+                    out.push(Output {
+                        to: Channel::Leg(position),
+                        message: Message::LegReady(self.th),
+                    });
+                }
+                self.say_ready(out);
+            }
+            Endpoint::Server => {}
         }
         let keys = |direction| {
             DirectionKeys::new(

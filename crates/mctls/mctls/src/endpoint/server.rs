@@ -1,9 +1,10 @@
 //! The server's part before the configuration is final: it takes the offer, and its caller decides.
 
-use super::{Agreed, Binding, Channel, Ground, Handshake, Output, alert_from, check_ground};
+use super::binding::report;
+use super::{Agreed, Binding, Channel, Ground, Handshake, Legs, Output, alert_from, check_ground};
 use crate::config::{Configuration, Terms};
 use crate::error::{Breach, Error, Policy};
-use crate::message::{Answer, Message, Offer};
+use crate::message::{Message, Offer};
 use crate::party::Endpoint;
 use crate::secret::Digest;
 use crate::suite::Suite;
@@ -40,7 +41,14 @@ impl Server {
         let suites: Vec<Suite> = suites.filter_map(Suite::from_code).collect();
         match (suites.is_empty(), offer.suites.first()) {
             (true, first) => Err(Breach::Suite(first.copied().unwrap_or(0)).into()),
-            (false, _) => Ok(Deciding { offer, suites }),
+            (false, _) => {
+                let reported = vec![None; offer.terms.middleboxes().len()];
+                Ok(Deciding {
+                    offer,
+                    suites,
+                    reported,
+                })
+            }
         }
     }
 }
@@ -51,6 +59,8 @@ pub struct Deciding {
     offer: Offer,
     /// Those of its suites that are known.
     suites: Vec<Suite>,
+    /// Digests of the client's legs, as far as the middleboxes have reported them.
+    reported: Vec<Option<Digest>>,
 }
 
 impl Deciding {
@@ -66,7 +76,22 @@ impl Deciding {
         &self.suites
     }
 
-    /// Agrees to these terms, which only reduce what was offered.
+    /// Takes what a middlebox says before the decision.
+    ///
+    /// # Errors
+    /// An alert, or a message that is not due.
+    pub fn handle(&mut self, from: Channel, message: Message) -> Result<(), Error> {
+        match (from, message) {
+            (Channel::Leg(position), Message::Bind(digest)) => {
+                report(&mut self.reported, position, digest)
+            }
+            (from, Message::Alert(alert)) => Err(alert_from(from, alert).into()),
+            (_, other) => Err(other.unexpected()),
+        }
+    }
+
+    /// Agrees to these terms, which only reduce what was offered. The answer goes once every
+    /// middlebox has reported.
     ///
     /// # Errors
     /// [`Breach::MiddleboxCertificate`]: a leg shows another certificate than the client says.
@@ -84,23 +109,16 @@ impl Deciding {
         }
         terms.reduces(&self.offer.terms)?;
         check_ground(&terms, &ground)?;
-        let configuration = Configuration { suite, terms };
-        let answer = Answer {
-            configuration: configuration.clone(),
-            shares: ground.shares.clone(),
-        };
-        out.push(Output {
-            to: Channel::EndToEnd,
-            message: Message::Answer(answer),
-        });
+        let mut legs = Legs::new(Endpoint::Server, &ground);
+        legs.reported = self.reported;
         let agreed = Agreed {
             endpoint: Endpoint::Server,
-            configuration,
+            configuration: Configuration { suite, terms },
             ground,
             offer: self.offer.digest(),
             peer_shares: self.offer.shares,
         };
-        Binding::start(agreed, out)
+        Binding::start(agreed, legs, out)
     }
 
     /// Wants no such session. The error is what the session ends with.

@@ -132,7 +132,7 @@ impl Session {
             let relay = |direction: Direction| {
                 let granted = granted_secrets(&terms, position, &all);
                 let author = LegSecret::new([4; 32])
-                    .bind(&sid, &configuration, Endpoint::Server, position)
+                    .bind(&sid, Endpoint::Server, position)
                     .author(direction, &th);
                 let keys = keys(direction, &granted, Holder::Middlebox);
                 Relay::new(position, terms.clone(), keys, author)

@@ -79,6 +79,11 @@ impl Shares {
         ]
     }
 
+    /// How many bytes they are.
+    pub(super) fn encoded_len(&self) -> usize {
+        Self::random_len(self.0.len())
+    }
+
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         for share in self.0.iter().flatten() {
             out.extend_from_slice(share.bytes());

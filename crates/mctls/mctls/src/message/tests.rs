@@ -69,10 +69,7 @@ fn all() -> Vec<Message> {
             transcript,
             granted,
         }),
-        Message::OwnKeys(OwnKeys {
-            th: [16; 32],
-            granted: own,
-        }),
+        Message::OwnKeys(OwnKeys { granted: own }),
         Message::Confirm([13; 32]),
         Message::LegReady([14; 32]),
         Message::Alert(Alert::Blocked),

@@ -1,0 +1,121 @@
+//! Legs that are resumed: between parties that know each other, and between no others.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mctls::config::{PathMode, Right};
+use tokio::net::TcpStream;
+
+use super::pki::pki;
+use super::{
+    BODY, Pair, Task, client_settings, forwards, middlebox, middlebox_settings, middlebox_with,
+    received, server, session,
+};
+use crate::{Backends, Choice, Client, Error, KeyExchange, NextHop};
+
+use Right::{Read, Write};
+
+/// Connects by a middlebox, and has data pass both ways: rights hold, whatever legs are.
+async fn connected(client: &Client, first: &str, server: &mut Task<super::Accepted>) -> Pair {
+    let stream = TcpStream::connect(first).await.expect("connected");
+    let to = server.address.clone();
+    let connected = client.connect_over(stream, &to, "server.test").await;
+    let mut pair = Pair {
+        client: session(connected),
+        server: session(server.next().await),
+    };
+    let sent = pair.client.sender.send(BODY, b"question").await;
+    sent.expect("sent");
+    assert_eq!(received(&mut pair.server).await.payload, b"question");
+    let sent = pair.server.sender.send(BODY, b"answer").await;
+    sent.expect("sent");
+    assert_eq!(received(&mut pair.client).await.payload, b"answer");
+    pair
+}
+
+/// Whether the client's and the server's leg to the only middlebox were resumed.
+fn resumed(pair: &Pair) -> [bool; 2] {
+    [&pair.client, &pair.server].map(|session| session.receiver.resumed() == [true])
+}
+
+fn client(via: &str, key_exchange: KeyExchange) -> Client {
+    let mut settings = client_settings(&[via], &[[Read, Write]], PathMode::Required);
+    settings.key_exchange = key_exchange;
+    Client::new(settings).expect("settings that can be used")
+}
+
+#[tokio::test]
+async fn legs_between_parties_that_know_each_other_are_resumed() {
+    for key_exchange in [KeyExchange::Hybrid, KeyExchange::Classical] {
+        let mut server = server().await;
+        let one = middlebox(1, forwards).await;
+        let known = client(&one.address, key_exchange);
+        let mut all = Vec::new();
+        for _ in 0..3 {
+            all.push(resumed(&connected(&known, &one.address, &mut server).await));
+        }
+        assert_eq!(all, [[false, false], [true, true], [true, true]]);
+        // Another client knows nobody; the middlebox knows the server all the same.
+        let new = client(&one.address, key_exchange);
+        let pair = connected(&new, &one.address, &mut server).await;
+        assert_eq!(resumed(&pair), [false, true]);
+    }
+}
+
+#[tokio::test]
+async fn tickets_are_of_no_use_to_others_and_cost_no_session() {
+    let mut server = server().await;
+    let one = middlebox(1, forwards).await;
+    // The same name at the same place, and another certificate: a ticket that it cannot know.
+    let settings = super::MiddleboxSettings {
+        identity: pki().renewed(),
+        ..middlebox_settings(1, forwards)
+    };
+    let other = middlebox_with(settings).await;
+    let known = client(&one.address, KeyExchange::Classical);
+    let mut all = Vec::new();
+    for first in [&one.address, &other.address, &other.address, &one.address] {
+        all.push(resumed(&connected(&known, first, &mut server).await)[0]);
+    }
+    // The last ticket was the other one's.
+    assert_eq!(all, [false, false, true, false]);
+}
+
+#[tokio::test]
+async fn a_server_behind_the_address_of_another_is_not_taken_for_it() {
+    let [mut left, mut right] = [server().await, server().await];
+    let addresses = vec![left.address.clone(), right.address.clone()];
+    let second = Duration::from_secs(1);
+    let backends = Backends::new(addresses, Choice::RoundRobin, 20 * second, second);
+    let settings = super::MiddleboxSettings {
+        next: NextHop::OneOf(Arc::new(backends)),
+        ..middlebox_settings(1, forwards)
+    };
+    let one = middlebox_with(settings).await;
+    let known = client(&one.address, KeyExchange::Classical);
+    for _ in 0..2 {
+        for server in [&mut left, &mut right] {
+            let stream = TcpStream::connect(&one.address).await.expect("connected");
+            let named = "203.0.113.1:443";
+            let client = known.connect_over(stream, named, "server.test").await;
+            let pair = Pair {
+                client: session(client),
+                server: session(server.next().await),
+            };
+            assert!(!resumed(&pair)[1], "the ticket was another server's");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_trusts_other_authorities_resumes_nothing() {
+    let mut server = server().await;
+    let one = middlebox(1, forwards).await;
+    let known = client(&one.address, KeyExchange::Classical);
+    connected(&known, &one.address, &mut server).await;
+    let mut settings = client_settings(&[&one.address], &[[Read, Write]], PathMode::Off);
+    settings.middlebox_roots = Arc::new(rustls::RootCertStore::empty());
+    let stranger = Client::new(settings).expect("settings that can be used");
+    let refused = stranger.connect(&server.address, "server.test").await;
+    assert!(matches!(refused, Err(Error::Tls { .. })), "{refused:?}");
+}
