@@ -19,17 +19,19 @@ pub const SPLIT: Protocol = Protocol {
 
 /// Hears what a volunteer wants, and says what it gets.
 pub(crate) async fn greet(io: &mut ServerChannel, decoder: &mut Decoder) -> io::Result<Greeting> {
+    let answer = hear(io, decoder).await?;
+    say(io, answer).await?;
+    Ok(answer)
+}
+
+/// Hears what a volunteer wants: the answer, which is still to be said.
+pub(crate) async fn hear(io: &mut ServerChannel, decoder: &mut Decoder) -> io::Result<Greeting> {
     let mut buffer = [0; 4096];
     loop {
         if let Some(Message::Greeting(greeting)) =
             decoder.next_message().map_err(io::Error::other)?
         {
-            let answer = greeting.answer(Encodings::DEFAULT);
-            let mut out = Vec::new();
-            Message::Greeting(answer).write(&mut out);
-            io.write_all(&out).await?;
-            io.flush().await?;
-            return Ok(answer);
+            return Ok(greeting.answer(Encodings::DEFAULT));
         }
         let len = io.read(&mut buffer).await?;
         if len == 0 {
@@ -44,4 +46,12 @@ pub(crate) async fn greet(io: &mut ServerChannel, decoder: &mut Decoder) -> io::
             }
         }
     }
+}
+
+/// Says the answer.
+pub(crate) async fn say(io: &mut ServerChannel, answer: Greeting) -> io::Result<()> {
+    let mut out = Vec::new();
+    Message::Greeting(answer).write(&mut out);
+    io.write_all(&out).await?;
+    io.flush().await
 }

@@ -50,11 +50,10 @@ use tandem_split::Decoder;
 use tandem_split::message::{Channel, Greeting, Side};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::broadcast;
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::error::SplitIoError;
-use crate::greet::{SPLIT, greet};
+use crate::greet::{self, SPLIT};
 use crate::places::{self, Place, Places};
 use crate::tls::server::Site;
 use hearing::{Telling, hearing};
@@ -534,6 +533,13 @@ async fn serve_channel(
         let Some(greeting) = greeting(&mut io, &mut decoder, &place).await? else {
             return Ok(());
         };
+        // A client's first words come with the greeting, and the answers to both go together: one
+        // record and one packet for each client less.
+        let is_answered = greeting.channel == Channel::Misses || decoder.is_between_messages();
+        if is_answered {
+            let said = timeout(STALL, greet::say(&mut io, greeting)).await;
+            said.map_err(|_| Failed::Stalled)??;
+        }
         match greeting.channel {
             Channel::Misses => {
                 return misses::serve(shared, io, decoder, &place, &account).await;
@@ -543,11 +549,21 @@ async fn serve_channel(
         shared.numbers.connections.add(1);
         shared.numbers.used_again.add(is_used_again.into());
         is_used_again = true;
-        match serve_client(shared, io, decoder, greeting, &account, &place).await? {
+        let greeted = Greeted {
+            greeting,
+            is_answered,
+        };
+        match serve_client(shared, io, decoder, greeted, &account, &place).await? {
             Some(channel) => (io, decoder) = channel,
             None => return Ok(()),
         }
     }
+}
+
+/// What was agreed with a volunteer.
+struct Greeted {
+    greeting: Greeting,
+    is_answered: bool,
 }
 
 /// Serves one client. Gives the channel back where it is good for another.
@@ -555,10 +571,11 @@ async fn serve_client(
     shared: &Arc<Shared>,
     io: ServerChannel,
     decoder: Decoder,
-    greeting: Greeting,
+    greeted: Greeted,
     account: &Account,
     place: &Arc<Place>,
 ) -> Result<Option<(ServerChannel, Decoder)>, Failed> {
+    let greeting = greeted.greeting;
     let (from_volunteer, to_volunteer) = tokio::io::split(io);
     let telling = match greeting.tells_progress() {
         true => Telling::Both,
@@ -570,10 +587,7 @@ async fn serve_client(
     } else {
         ear
     };
-    // A set ends its task when it is dropped: also where the channel ends for want of a place.
-    let mut reader = JoinSet::new();
-    reader.spawn(ear.hear(from_volunteer, decoder));
-    let session = Session::new(
+    let mut session = Session::new(
         shared,
         greeting,
         to_volunteer,
@@ -582,7 +596,22 @@ async fn serve_client(
         account.clone(),
         place,
     )?;
-    let ended = session.run().await;
+    if !greeted.is_answered {
+        session.answer(greeting);
+    }
+    // Both in this task: what is heard wakes nobody else.
+    let mut hearing = pin!(ear.hear(from_volunteer, decoder));
+    let mut heard = None;
+    let ended = {
+        let mut running = pin!(session.run());
+        loop {
+            tokio::select! {
+                biased;
+                it = &mut hearing, if heard.is_none() => heard = Some(it),
+                ended = &mut running => break ended,
+            }
+        }
+    };
     let Some(to_volunteer) = ended.to_volunteer else {
         return ended.served.map(|()| None);
     };
@@ -594,12 +623,11 @@ async fn serve_client(
     // Its client may be slow to take what was sent last. All was said to it: what is still to come
     // is no reason to keep others out.
     place.rest();
-    match timeout(STALL, reader.join_next()).await {
-        Ok(Some(Ok(Some((from_volunteer, decoder))))) => {
-            Ok(Some((from_volunteer.unsplit(to_volunteer), decoder)))
-        }
-        Ok(_) | Err(_) => Ok(None),
-    }
+    let heard = match heard {
+        Some(heard) => heard,
+        None => timeout(STALL, hearing).await.unwrap_or_default(),
+    };
+    Ok(heard.map(|(from_volunteer, decoder)| (from_volunteer.unsplit(to_volunteer), decoder)))
 }
 
 /// What the volunteer wants; nothing if it goes, or no client has come for whom the channel was
@@ -609,7 +637,7 @@ async fn greeting(
     decoder: &mut Decoder,
     place: &Place,
 ) -> Result<Option<Greeting>, Failed> {
-    let mut greeted = pin!(greet(io, decoder));
+    let mut greeted = pin!(greet::hear(io, decoder));
     let mut in_time = timeout(WORD, greeted.as_mut()).await;
     if in_time.is_err() && place.is_known() {
         in_time = timeout(GREETING - WORD, greeted).await;

@@ -32,6 +32,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::cut::PIECE_LEN;
 use crate::error::{Breach, Error};
 use crate::message::{Channel, Decoder, Encodings, Greeting, Run, Side};
 use crate::object::{CHUNK_LEN, List};
@@ -81,6 +82,8 @@ pub struct Splicer {
     limits: Limits,
     /// Bytes of application data in what was written.
     content: u64,
+    /// Whether the last content that came is a run shorter than a piece.
+    ends_short: bool,
     failed: Option<Error>,
 }
 
@@ -99,6 +102,7 @@ impl Splicer {
             protection: Protection::Clear,
             limits,
             content: 0,
+            ends_short: false,
             failed: None,
         }
     }
@@ -132,6 +136,13 @@ impl Splicer {
     #[must_use]
     pub const fn content_written(&self) -> u64 {
         self.content
+    }
+
+    /// Whether the last content that came is the end of something, or a piece that the origin did
+    /// not wait for: it hardly waits for its client to take that before it sends more.
+    #[must_use]
+    pub const fn ends_short(&self) -> bool {
+        self.ends_short
     }
 
     /// Takes bytes from the origin, and says how many: fewer than all while enough waits to be
@@ -291,6 +302,13 @@ impl Splicer {
 
     fn enqueue(&mut self, mut item: Item) {
         self.waiting += item.cost();
+        match &item {
+            Item::Run(run) => self.ends_short = run.run.total_len() < PIECE_LEN as u64,
+            Item::Record { record_type, .. } if *record_type == RecordType::ApplicationData => {
+                self.ends_short = false;
+            }
+            Item::Record { .. } | Item::Verbatim(_) | Item::Keys(_) => {}
+        }
         if let Item::Run(run) = &mut item
             && self.lists.has_room()
         {

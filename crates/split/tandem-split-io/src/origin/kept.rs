@@ -282,11 +282,14 @@ impl Body {
         self.tag.as_ref()
     }
 
-    /// Whether a 304 with these headers is about this body. Its tag may have become a weak one,
-    /// which a server may take for the same (RFC 9110, 13.1.2).
+    /// Whether a 304 with these headers is about this body: it has the body's tag, and no other. A
+    /// server has to repeat the tag that it would send with the whole (RFC 9110, 15.4.5), and a 304
+    /// that names none says nothing about a body that has one (RFC 9111, 4.3.4): the tag may have
+    /// become a weak one, which a server may take for the same (RFC 9110, 13.1.2).
     pub(super) fn is_confirmed_by(&self, headers: &HeaderMap) -> bool {
         let mut tags = headers.get_all(ETAG).iter();
-        tags.all(|tag| Some(tag) == self.tag.as_ref())
+        let (tag, more) = (tags.next(), tags.next());
+        tag.is_some() && tag == self.tag.as_ref() && more.is_none()
     }
 
     /// The head, as a 304 has it now (RFC 9111, 4.3.4).

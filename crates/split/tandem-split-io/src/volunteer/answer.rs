@@ -21,6 +21,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Shared;
 use super::cache::Thing;
+use super::fetch::{Question, Reach};
 use super::sharing::{self, Members};
 use crate::greet::greet;
 use crate::places::Place;
@@ -81,7 +82,7 @@ struct Questions {
     members: Members,
     io: ServerChannel,
     decoder: Decoder,
-    pending: VecDeque<Miss>,
+    pending: VecDeque<Question>,
     gets: JoinSet<(Miss, Option<Thing>)>,
     place: Place,
 }
@@ -93,11 +94,11 @@ impl Questions {
         self.take_in(&[]).map_err(io::Error::other)?;
         loop {
             while self.gets.len() < AT_ONCE
-                && let Some(miss) = self.pending.pop_front()
+                && let Some(question) = self.pending.pop_front()
             {
                 let fetcher = Arc::clone(&self.shared.fetcher);
                 self.gets
-                    .spawn(async move { (miss, fetcher.get_for_peer(miss).await) });
+                    .spawn(async move { (question.miss, fetcher.get_for_peer(question).await) });
             }
             let has_room = self.pending.is_empty() && self.gets.len() < AT_ONCE;
             let is_idle = self.gets.is_empty();
@@ -139,7 +140,8 @@ impl Questions {
                 if let Message::Miss(miss) = message {
                     self.place.keep();
                     self.shared.numbers.asked_by_peers.add(1);
-                    self.pending.push_back(miss);
+                    let reach = Reach::Origin;
+                    self.pending.push_back(Question { miss, reach });
                 }
             }
             if bytes.is_empty() {
@@ -161,8 +163,12 @@ impl Questions {
                     if self.pending.len() + count as usize > WAITING {
                         return Err(io::ErrorKind::InvalidInput.into());
                     }
+                    // Those that are not here are others' to have.
                     let chunks = list.chunks().skip(first as usize).take(count as usize);
-                    self.pending.extend(chunks.map(Miss::Payload));
+                    self.pending.extend(chunks.map(|name| Question {
+                        miss: Miss::Payload(name),
+                        reach: Reach::Here,
+                    }));
                 }
             }
             None => Message::Absent(Absent(miss)).write(&mut out),

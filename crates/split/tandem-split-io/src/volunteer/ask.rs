@@ -139,6 +139,11 @@ impl Asker {
         }
     }
 
+    /// Whether it has been asked for, or comes with a list that was.
+    pub(super) fn awaits(&self, key: Key) -> bool {
+        self.waiting.lock().contains_key(&key)
+    }
+
     /// How many questions have been answered, one way or the other: whether somebody says anything
     /// at all.
     pub(super) fn answered(&self) -> u64 {

@@ -25,8 +25,25 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const MAX_PATIENCE: Duration = Duration::from_secs(10);
 /// Chunks that are asked for with their list, before it is known which of them are here: what is
 /// small then comes in one crossing, and a line of 1.7 Mbit/s is busy for 600 ms. At most as much
-/// is fetched in vain, of each megabyte in which something has changed.
+/// is fetched in vain, of each megabyte in which something has changed. Where there are other
+/// volunteers, whoever has the list has these chunks, too.
 const AHEAD: u32 = 8;
+
+/// What another volunteer has missed, and how far to go for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question {
+    pub(super) miss: Miss,
+    pub(super) reach: Reach,
+}
+
+/// Where something is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Here, and on its way here: others have it to give.
+    Here,
+    /// At the origin, too.
+    Origin,
+}
 
 /// See above.
 #[derive(Debug)]
@@ -52,37 +69,50 @@ impl Fetcher {
 
     /// What is wanted for a client, from wherever it is; `None` if nobody has it.
     pub(super) async fn get(&self, want: Want) -> Option<Thing> {
-        // Where there are others, its chunks are theirs to have, each for somebody else.
-        let ahead = if self.peers.are_none() { AHEAD } else { 0 };
-        let miss = miss_of(want, ahead);
+        let miss = miss_of(want, AHEAD);
         let key = key_of(miss)?;
         if let Some(thing) = self.cache.thing(key).await {
             // It may have been here since before the last start.
             self.peers.tell_of(key);
             return Some(thing);
         }
-        if let Some(thing) = self.peers.get(key, miss, self.patience()).await {
+        // What the origin is sending already is nobody else's to give.
+        if !self.origin.awaits(key)
+            && let Some(thing) = self.peers.get(key, miss, self.patience()).await
+        {
             return Some(thing);
         }
         self.origin.get(key, miss).await.ok()
     }
 
     /// What another volunteer has missed.
-    pub(super) async fn get_for_peer(&self, miss: Miss) -> Option<Thing> {
-        let key = key_of(miss)?;
+    pub(super) async fn get_for_peer(&self, question: Question) -> Option<Thing> {
+        let key = key_of(question.miss)?;
         if let Some(thing) = self.cache.thing(key).await {
             return Some(thing);
         }
-        let miss = match miss {
-            Miss::Payload(_) => miss,
-            // Its chunks are others' to have.
-            Miss::Object { object, .. } => Miss::Object {
+        let miss = match question.miss {
+            Miss::Payload(_) => question.miss,
+            // As for a client of one's own, so that all comes in one crossing.
+            Miss::Object {
                 object,
-                first: 0,
-                count: 0,
+                first,
+                count,
+            } => Miss::Object {
+                object,
+                first,
+                count: count.min(AHEAD),
             },
         };
-        self.origin.get(key, miss).await.ok()
+        let may_ask = match question.reach {
+            Reach::Origin => true,
+            Reach::Here => self.origin.awaits(key),
+        };
+        if may_ask {
+            return self.origin.get(key, miss).await.ok();
+        }
+        // It may have come meanwhile.
+        self.cache.at_hand(key)
     }
 
     /// A volunteer that has to ask the origin first is not silent before the origin would have

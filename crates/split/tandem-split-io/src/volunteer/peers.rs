@@ -56,6 +56,16 @@ pub(super) struct Peers {
     numbers: Numbers,
 }
 
+/// What came of asking one of them.
+#[derive(Debug)]
+enum Asked {
+    Got(Thing),
+    /// There may be others to ask.
+    InVain,
+    /// The time of all of them is up.
+    TooLate,
+}
+
 #[derive(Debug)]
 struct Peer {
     address: SocketAddr,
@@ -97,44 +107,72 @@ impl Peers {
     }
 
     /// Asks those who should have it, one after the other, until one gives it or the time is up.
+    /// What comes with a list is waited for before anybody else is asked.
     pub(super) async fn get(&self, key: Key, miss: Miss, patience: Duration) -> Option<Thing> {
         if self.are_none() {
             return None;
         }
         let deadline = Instant::now() + patience;
+        if let Some(member) = self.coming_from(key) {
+            match self.ask(&member, key, miss, deadline).await {
+                Asked::Got(thing) => return Some(thing),
+                Asked::InVain => {}
+                Asked::TooLate => return None,
+            }
+        }
         let holders = self.arrivals.directory.holders(&key.digest);
         for member in timeout_at(deadline, holders).await.ok()? {
             // What is one's own to have is got from the origin, or nobody would.
             if member.key.0 == self.own.name().bytes() {
                 return None;
             }
-            let Some(asker) = self.asker(&member) else {
-                continue;
-            };
-            let answered = asker.answered();
-            match timeout_at(deadline, asker.get(key, miss)).await {
-                Ok(Ok(thing)) => {
-                    self.numbers.hits.add(1);
-                    self.has_answered(&member);
-                    return Some(thing);
-                }
-                Ok(Err(Lack::Absent)) => {}
-                Ok(Err(Lack::Unreachable)) => self.pass_over(&member, None),
-                Ok(Err(Lack::Wrong)) => {
-                    self.numbers.wrong.add(1);
-                    self.pass_over(&member, Some(WRONG));
-                }
-                Err(_) => {
-                    // Who answers others is slow, and not silent: he may be waiting for the origin
-                    // himself. Up to a point.
-                    if asker.answered() == answered || self.is_late_again(&member) {
-                        self.pass_over(&member, None);
-                    }
-                    return None;
-                }
+            match self.ask(&member, key, miss, deadline).await {
+                Asked::Got(thing) => return Some(thing),
+                Asked::InVain => {}
+                Asked::TooLate => return None,
             }
         }
         None
+    }
+
+    /// Asks one of them.
+    async fn ask(&self, member: &Member, key: Key, miss: Miss, deadline: Instant) -> Asked {
+        let Some(asker) = self.asker(member) else {
+            return Asked::InVain;
+        };
+        let answered = asker.answered();
+        match timeout_at(deadline, asker.get(key, miss)).await {
+            Ok(Ok(thing)) => {
+                self.numbers.hits.add(1);
+                self.has_answered(member);
+                return Asked::Got(thing);
+            }
+            Ok(Err(Lack::Absent)) => {}
+            Ok(Err(Lack::Unreachable)) => self.pass_over(member, None),
+            Ok(Err(Lack::Wrong)) => {
+                self.numbers.wrong.add(1);
+                self.pass_over(member, Some(WRONG));
+            }
+            Err(_) => {
+                // Who answers others is slow, and not silent: he may be waiting for the origin
+                // himself. Up to a point.
+                if asker.answered() == answered || self.is_late_again(member) {
+                    self.pass_over(member, None);
+                }
+                return Asked::TooLate;
+            }
+        }
+        Asked::InVain
+    }
+
+    /// The member from whom it comes already: with a list, or because somebody else has asked.
+    fn coming_from(&self, key: Key) -> Option<Member> {
+        let awaits = |peer: &Peer| peer.asker.as_ref().is_some_and(|asker| asker.awaits(key));
+        let known = self.lock();
+        let mut coming = known.iter().filter(|(_, peer)| awaits(peer));
+        let (from, _) = coming.next()?;
+        let members = self.members.borrow();
+        members.iter().find(|member| member.key == *from).copied()
     }
 
     /// Who asks this member, unless it is passed over.

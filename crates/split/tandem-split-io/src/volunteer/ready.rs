@@ -19,6 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use super::link::Link;
 use tandem_channel::ClientChannel;
+use tandem_split::message::{Message, Progress};
 
 /// How long a channel waits for a client: less than an origin waits for a word from a volunteer
 /// that has served.
@@ -34,7 +35,16 @@ const DEAD: Duration = Duration::from_secs(8);
 const ANSWER: Duration = Duration::from_secs(30);
 
 /// Where to ask for the channel that is ready.
-type Asked = oneshot::Sender<oneshot::Sender<ClientChannel>>;
+type Asked = oneshot::Sender<oneshot::Sender<Kept>>;
+
+/// A channel that waits for a client.
+#[derive(Debug)]
+struct Kept {
+    channel: ClientChannel,
+    /// Whether the last word about the client before is still to be said. It goes with the first
+    /// about the next: by itself it would be one more record and packet for each client.
+    owes_over: bool,
+}
 
 #[derive(Debug, Default)]
 struct Stock {
@@ -92,8 +102,13 @@ impl Ready {
     /// ready meanwhile, if none is.
     pub(super) async fn say(&self, hello: &[u8]) -> io::Result<Said> {
         let kept = match self.ready().await {
-            Some((channel, target)) => {
-                let answered = said(channel, hello, DEAD).await.ok();
+            Some((kept, target)) => {
+                let mut words = Vec::new();
+                if kept.owes_over {
+                    Message::Progress(Progress::Over).write(&mut words);
+                }
+                words.extend_from_slice(hello);
+                let answered = said(kept.channel, &words, DEAD).await.ok();
                 answered.map(|answered| (answered, target))
             }
             None => None,
@@ -114,8 +129,7 @@ impl Ready {
         })
     }
 
-    /// Keeps a channel for another client: both sides have said their last word about the one
-    /// before.
+    /// Keeps a channel for another client: the origin has said its last word about the one before.
     pub(super) fn take_back(&self, channel: ClientChannel, target: Target) {
         let asks = {
             let mut stock = lock(&self.stock);
@@ -125,10 +139,11 @@ impl Ready {
             }
             stock.enter()
         };
-        tokio::spawn(keep(channel, asks));
+        let owes_over = true;
+        tokio::spawn(keep(Kept { channel, owes_over }, asks));
     }
 
-    async fn ready(&self) -> Option<(ClientChannel, Target)> {
+    async fn ready(&self) -> Option<(Kept, Target)> {
         loop {
             let (asked, target) = {
                 let mut stock = lock(&self.stock);
@@ -137,9 +152,9 @@ impl Ready {
             let (sender, channel) = oneshot::channel();
             // It may have ended just now.
             if asked.send(sender).is_ok()
-                && let Ok(channel) = channel.await
+                && let Ok(kept) = channel.await
             {
-                return Some((channel, target));
+                return Some((kept, target));
             }
         }
     }
@@ -170,7 +185,8 @@ impl Ready {
                 }
             };
             if let Ok(channel) = opened {
-                keep(channel, asks).await;
+                let owes_over = false;
+                keep(Kept { channel, owes_over }, asks).await;
             }
         });
     }
@@ -178,7 +194,7 @@ impl Ready {
 
 impl Stock {
     /// One more that waits; it hears there who asks for it.
-    fn enter(&mut self) -> oneshot::Receiver<oneshot::Sender<ClientChannel>> {
+    fn enter(&mut self) -> oneshot::Receiver<oneshot::Sender<Kept>> {
         let (asked, asks) = oneshot::channel();
         self.kept.push(asked);
         asks
@@ -206,23 +222,23 @@ async fn said(
 }
 
 /// Keeps a channel until somebody asks for it, the origin closes it, or nobody has come for long.
-async fn keep(mut channel: ClientChannel, asks: oneshot::Receiver<oneshot::Sender<ClientChannel>>) {
+async fn keep(mut kept: Kept, asks: oneshot::Receiver<oneshot::Sender<Kept>>) {
     let mut unexpected = [0];
     tokio::select! {
         biased;
         asked = asks => {
             if let Ok(sender) = asked {
                 // Who asked may be gone: then the channel ends here.
-                drop(sender.send(channel));
+                drop(sender.send(kept));
             }
             return;
         }
         // The origin says nothing before it is greeted: this is its end.
-        _ = channel.read(&mut unexpected) => {}
+        _ = kept.channel.read(&mut unexpected) => {}
         () = sleep(KEPT) => {}
     }
     // It may be closed already.
-    let _ = channel.shutdown().await;
+    let _ = kept.channel.shutdown().await;
 }
 
 fn lock(stock: &Mutex<Stock>) -> MutexGuard<'_, Stock> {

@@ -18,12 +18,12 @@ use tandem_split::credit::{self, Receipts, Window};
 use tandem_split::message::{Encodings, Message, Progress, Side};
 use tandem_split::splice::Limits;
 use tandem_split::{Decoder, Splicer, Want};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
+use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::Shared;
 use super::cache::Thing;
@@ -35,10 +35,16 @@ use tandem_channel::ClientChannel;
 const HELLO: Duration = Duration::from_secs(10);
 /// How long nothing may happen between origin and client.
 const IDLE: Duration = Duration::from_secs(150);
-/// How long a client may take to read what was written to it.
+/// How long a client may take nothing of what is written to it. Whatever it takes, it may go on for
+/// so long again: 64 KiB over a line of 2.4 kbit/s take four minutes.
 const STALL: Duration = Duration::from_secs(60);
 /// How long a client that takes no more may take to say why.
 const LAST_WORD: Duration = Duration::from_secs(2);
+/// How long it may take to say what a client has taken where the origin hardly waits for it: by
+/// then the client of a small file has left, or asks for something else, and it is said with that.
+const AT_LEISURE: Duration = Duration::from_millis(25);
+/// The same of its end, where the client has said that it leaves.
+const AFTER_ALERT: Duration = Duration::from_secs(1);
 /// Bytes of records that are written at once.
 const BATCH: usize = 64 << 10;
 /// Bytes that may wait in this machine for a client to take them, beside what its window lets
@@ -48,6 +54,8 @@ const UNSENT: u32 = 32 << 10;
 /// What is read at once from the origin.
 const READ: usize = 32 << 10;
 
+/// A client's last word.
+const ALERT: u8 = 21;
 /// How a connection begins (RFC 5246, sections 6.2.1 and 7.4).
 const HANDSHAKE: u8 = 22;
 const RECORD_HEADER: usize = 5;
@@ -123,8 +131,7 @@ pub(super) async fn serve(
         decoder,
         to_origin,
         sent,
-        told: 0,
-        standing,
+        telling: Telling::of(standing),
         moved: Arc::clone(&moved),
         place: Arc::clone(&place),
     };
@@ -147,7 +154,7 @@ pub(super) async fn serve(
     let served = downward.run(&mut upward).await;
     if downward.splicer.is_over() {
         // Whatever has become of the client: the origin has said all, and the channel is good for
-        // the next one.
+        // the next one. The volunteer's own last word goes with what it says about that one.
         downward
             .stands
             .send_modify(|standing| standing.is_over = true);
@@ -205,9 +212,11 @@ fn whole_records(decoder: &mut Decoder, mut bytes: &[u8], out: &mut Vec<u8>) -> 
 struct Standing {
     /// Bytes of content that the client has taken, when it is time to say so.
     taken: u64,
+    /// Whether the origin may wait for that.
+    is_awaited: bool,
     /// Bytes of the client's records that the origin says it has taken.
     heard: u64,
-    /// Whether the last word about this client is due.
+    /// Whether the origin has said its last word about this client.
     is_over: bool,
 }
 
@@ -218,52 +227,106 @@ struct Upward {
     decoder: Decoder,
     to_origin: WriteHalf<ClientChannel>,
     sent: Window,
-    /// Bytes of content of which the origin is told that the client has taken them.
-    told: u64,
-    standing: watch::Receiver<Standing>,
+    telling: Telling,
     moved: Arc<Notify>,
     place: Arc<Place>,
 }
 
+/// What is still to be said to the origin, and until when.
+struct Telling {
+    standing: watch::Receiver<Standing>,
+    /// Bytes of content of which the origin is told that the client has taken them.
+    told: u64,
+    taken_by: Option<Instant>,
+    end_by: Option<Instant>,
+}
+
+impl Telling {
+    fn of(standing: watch::Receiver<Standing>) -> Self {
+        Self {
+            standing,
+            told: 0,
+            taken_by: None,
+            end_by: None,
+        }
+    }
+
+    /// Notes how far it has come downwards, and says so.
+    fn note(&mut self, now: Instant) -> Standing {
+        let standing = *self.standing.borrow_and_update();
+        if standing.taken > self.told {
+            let by = match standing.is_awaited {
+                true => now,
+                false => now + AT_LEISURE,
+            };
+            self.taken_by = Some(self.taken_by.map_or(by, |before| before.min(by)));
+        }
+        standing
+    }
+
+    /// Notes that the client has ended. The origin ends by itself where it has heard why.
+    fn note_end(&mut self, by_alert: bool, now: Instant) {
+        self.end_by = Some(if by_alert { now + AFTER_ALERT } else { now });
+    }
+
+    /// When there is something to be said at the latest.
+    fn due(&self) -> Option<Instant> {
+        self.taken_by.into_iter().chain(self.end_by).min()
+    }
+
+    /// Appends what it is time to say. What the client has taken is said with whatever else leaves.
+    fn say(&mut self, out: &mut Vec<u8>, now: Instant) {
+        let is_time = |by: &mut Option<Instant>| by.take_if(|by| *by <= now).is_some();
+        let says_taken = is_time(&mut self.taken_by) || !out.is_empty();
+        let taken = self.standing.borrow().taken;
+        if says_taken && taken > self.told {
+            (self.told, self.taken_by) = (taken, None);
+            Message::Progress(Progress::Taken(taken)).write(out);
+        }
+        if is_time(&mut self.end_by) {
+            Message::Progress(Progress::End).write(out);
+        }
+    }
+}
+
 impl Upward {
     /// Goes on behind the client's end: what it takes then is told all the same. Comes to its own
-    /// with the last word, and gives its side of the channel back.
+    /// with the origin's last word, and gives its side of the channel back: the volunteer's own is
+    /// still to be said.
     async fn pass(mut self) -> Result<WriteHalf<ClientChannel>, Failed> {
         let mut buffer = vec![0; 16 << 10];
         let mut out = Vec::new();
-        let mut is_over = false;
+        let (mut is_over, mut leaves_by_alert) = (false, false);
         loop {
             let reads = !is_over && self.sent.has_room(credit::RECORDS_AT_ONCE);
+            let due = self.telling.due();
             tokio::select! {
                 biased;
-                changed = self.standing.changed() => {
+                changed = self.telling.standing.changed() => {
                     if changed.is_err() {
                         return Ok(self.to_origin);
                     }
-                    let now = *self.standing.borrow_and_update();
-                    if now.is_over {
-                        Message::Progress(Progress::Over).write(&mut out);
-                        self.send(&mut out).await?;
+                    let standing = self.telling.note(Instant::now());
+                    if standing.is_over {
                         return Ok(self.to_origin);
                     }
-                    let heard = self.sent.note_taken(now.heard);
+                    let heard = self.sent.note_taken(standing.heard);
                     heard.map_err(|breach| Failed::Stubs(breach.into()))?;
-                    if now.taken > self.told {
-                        self.told = now.taken;
-                        Message::Progress(Progress::Taken(now.taken)).write(&mut out);
-                    }
                 }
                 read = self.from_client.read(&mut buffer), if reads => match read {
                     Ok(0) | Err(_) => {
                         is_over = true;
-                        Message::Progress(Progress::End).write(&mut out);
+                        self.telling.note_end(leaves_by_alert, Instant::now());
                     }
                     Ok(len) => {
                         whole_records(&mut self.decoder, &buffer[..len], &mut out)?;
                         self.sent.note_sent(out.len() as u64);
+                        leaves_by_alert = types(&out).last() == Some(ALERT);
                     }
                 },
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
+            self.telling.say(&mut out, Instant::now());
             self.send(&mut out).await?;
         }
     }
@@ -285,7 +348,7 @@ impl Upward {
     }
 
     async fn send(&mut self, out: &mut Vec<u8>) -> Result<(), Failed> {
-        if has_data(out) {
+        if types(out).any(|kind| kind == APPLICATION_DATA) {
             self.place.keep();
         }
         if !out.is_empty() {
@@ -301,16 +364,41 @@ impl Upward {
     }
 }
 
-/// Whether application data is among these records, which are whole.
-fn has_data(mut records: &[u8]) -> bool {
-    while let Some((header, rest)) = records.split_first_chunk::<RECORD_HEADER>() {
-        if header[0] == APPLICATION_DATA {
-            return true;
-        }
+/// The types of these messages, which are whole: of records, and of what is said about them.
+fn types(mut messages: &[u8]) -> impl Iterator<Item = u8> {
+    std::iter::from_fn(move || {
+        let (header, rest) = messages.split_first_chunk::<RECORD_HEADER>()?;
         let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
-        records = rest.get(length..).unwrap_or_default();
+        messages = rest.get(length..).unwrap_or_default();
+        Some(header[0])
+    })
+}
+
+/// What a client is to take, and until when it has to take some of it.
+struct Handing<'a> {
+    rest: &'a [u8],
+    deadline: Instant,
+}
+
+impl<'a> Handing<'a> {
+    fn of(out: &'a [u8]) -> Self {
+        Self {
+            rest: out,
+            deadline: Instant::now() + STALL,
+        }
     }
-    false
+
+    /// Has it take some. May be dropped at any time, and nothing is lost by it.
+    async fn some(&mut self, to_client: &mut (impl AsyncWrite + Unpin)) -> Result<(), Failed> {
+        let wrote = timeout_at(self.deadline, to_client.write(self.rest)).await;
+        match wrote.map_err(|_| Failed::Late)?.map_err(Failed::Client)? {
+            0 => Err(Failed::Client(std::io::ErrorKind::WriteZero.into())),
+            len => {
+                *self = Self::of(&self.rest[len..]);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// From the origin to the client.
@@ -443,21 +531,15 @@ impl Downward {
         Ok(())
     }
 
-    /// Has the client take all of `out`, and hears the origin meanwhile: it may have to say that
-    /// the client may send more, to one that sends before it reads.
+    /// Has the client take all of `out`, however slowly, and hears the origin meanwhile: it may have
+    /// to say that the client may send more, to one that sends before it reads.
     async fn hand_over(&mut self, out: &[u8]) -> Result<(), Failed> {
-        let deadline = Instant::now() + STALL;
-        let mut written = 0;
-        while written < out.len() {
+        let mut handing = Handing::of(out);
+        while !handing.rest.is_empty() {
             let reads = self.reads() && self.splicer.has_room();
             tokio::select! {
                 biased;
-                wrote = timeout_at(deadline, self.to_client.write(&out[written..])) => {
-                    match wrote.map_err(|_| Failed::Late)?.map_err(Failed::Client)? {
-                        0 => return Err(Failed::Client(std::io::ErrorKind::WriteZero.into())),
-                        len => written += len,
-                    }
-                }
+                handed = handing.some(&mut self.to_client) => handed?,
                 read = self.from_origin.read(&mut self.arrived.buffer), if reads => {
                     // What is wrong with it is said again behind what came before.
                     self.take_in(read).ok();
@@ -491,7 +573,10 @@ impl Downward {
                 self.shared.numbers.to_clients.add(out.len() as u64);
                 self.receipts.note_taken(self.splicer.content_written());
                 if let Some(taken) = self.receipts.poll() {
-                    self.stands.send_modify(|standing| standing.taken = taken);
+                    let is_awaited = !self.splicer.ends_short();
+                    self.stands.send_modify(|standing| {
+                        (standing.taken, standing.is_awaited) = (taken, is_awaited);
+                    });
                 }
             }
             written.map_err(Failed::Stubs)?;
@@ -528,6 +613,95 @@ impl Downward {
 mod tests {
     use super::*;
 
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_a_little_each_minute_gets_all_and_one_that_takes_nothing_is_left()
+    {
+        let out = vec![7; BATCH];
+        let (mut to_client, mut client) = tokio::io::duplex(1024);
+        let slow = tokio::spawn(async move {
+            let mut taken = vec![0; BATCH];
+            for part in taken.chunks_mut(1024) {
+                tokio::time::sleep(STALL - Duration::from_secs(1)).await;
+                client.read_exact(part).await.expect("it is there");
+            }
+            (client, taken)
+        });
+        let mut handing = Handing::of(&out);
+        while !handing.rest.is_empty() {
+            assert!(handing.some(&mut to_client).await.is_ok());
+        }
+        let (_client, taken) = slow.await.expect("no panic");
+        assert!(taken == out);
+
+        let mut handing = Handing::of(&out);
+        assert!(handing.some(&mut to_client).await.is_ok());
+        let start = Instant::now();
+        let given_up = handing.some(&mut to_client).await;
+        assert!(matches!(given_up, Err(Failed::Late)));
+        assert_eq!(start.elapsed(), STALL);
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_told_with_something_else_or_a_little_later() {
+        let (stands, standing) = watch::channel(Standing::default());
+        let mut telling = Telling::of(standing);
+        let start = Instant::now();
+        let taken = |taken: u64, is_awaited: bool| {
+            stands.send_modify(|standing| {
+                (standing.taken, standing.is_awaited) = (taken, is_awaited);
+            });
+        };
+        let said = |telling: &mut Telling, so_far: &[u8], at: Instant| {
+            let mut out = so_far.to_vec();
+            telling.say(&mut out, at);
+            types(&out).collect::<Vec<u8>>()
+        };
+        let record = [ALERT, 3, 3, 0, 0];
+        let kind = |progress: Progress| {
+            let mut out = Vec::new();
+            Message::Progress(progress).write(&mut out);
+            out[0]
+        };
+        let (told, end) = (kind(Progress::Taken(0)), kind(Progress::End));
+        assert_eq!(
+            (telling.due(), said(&mut telling, &record, start)),
+            (None, vec![ALERT])
+        );
+
+        // At once where the origin may wait; later where it does not, and once.
+        taken(1000, true);
+        telling.note(start);
+        assert_eq!(said(&mut telling, &[], start), [told]);
+        taken(2000, false);
+        telling.note(start);
+        assert_eq!(telling.due(), Some(start + AT_LEISURE));
+        assert_eq!(said(&mut telling, &[], start), [0; 0]);
+        assert_eq!(said(&mut telling, &[], start + AT_LEISURE), [told]);
+        assert_eq!(
+            (telling.due(), said(&mut telling, &record, start)),
+            (None, vec![ALERT])
+        );
+
+        // With a record that leaves; and at once when the origin begins to wait.
+        taken(3000, false);
+        telling.note(start);
+        assert_eq!(said(&mut telling, &record, start), [ALERT, told]);
+        taken(4000, false);
+        telling.note(start);
+        taken(4000, true);
+        telling.note(start);
+        assert_eq!(telling.due(), Some(start));
+
+        // The end of a client that has said that it leaves.
+        assert_eq!(said(&mut telling, &[], start), [told]);
+        telling.note_end(true, start);
+        assert_eq!(said(&mut telling, &[], start), [0; 0]);
+        assert_eq!(said(&mut telling, &[], start + AFTER_ALERT), [end]);
+        telling.note_end(false, start);
+        assert_eq!(said(&mut telling, &[], start), [end]);
+        assert_eq!(telling.due(), None);
+    }
+
     #[test]
     fn a_request_is_told_from_a_handshake_behind_other_records_too() {
         let record = |kind: u8, length: u8| {
@@ -535,8 +709,13 @@ mod tests {
             [vec![kind, 3, 3, 0, length], body].concat()
         };
         let handshake = [record(HANDSHAKE, 70), record(20, 1), record(HANDSHAKE, 64)].concat();
+        let has_data = |messages: &[u8]| types(messages).any(|kind| kind == APPLICATION_DATA);
         assert!(!has_data(&[]) && !has_data(&handshake));
         assert!(has_data(&record(APPLICATION_DATA, 0)));
-        assert!(has_data(&[handshake, record(APPLICATION_DATA, 9)].concat()));
+        assert!(has_data(
+            &[handshake.clone(), record(APPLICATION_DATA, 9)].concat()
+        ));
+        let leaving = [record(APPLICATION_DATA, 9), record(ALERT, 26)].concat();
+        assert_eq!(types(&leaving).last(), Some(ALERT));
     }
 }

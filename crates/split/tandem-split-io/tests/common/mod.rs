@@ -7,6 +7,7 @@ pub(crate) mod line;
 pub(crate) mod pki;
 pub(crate) mod relay;
 pub(crate) mod server;
+pub(crate) mod talk;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

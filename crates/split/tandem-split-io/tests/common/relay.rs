@@ -6,10 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-/// Counts what comes back from where it leads.
+const APPLICATION_DATA: u8 = 23;
+
+/// Counts what comes back from where it leads, and the records of TLS that go there.
 pub(crate) struct Counting {
     pub(crate) address: SocketAddr,
     pub(crate) came_back: Arc<AtomicU64>,
+    went: Arc<AtomicU64>,
     open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
@@ -19,6 +22,8 @@ impl Counting {
         let address = listener.local_addr().expect("bound");
         let came_back = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&came_back);
+        let went = Arc::new(AtomicU64::new(0));
+        let records = Arc::clone(&went);
         let open = Arc::new(Mutex::new(Vec::new()));
         let opened = Arc::clone(&open);
         thread::spawn(move || {
@@ -26,14 +31,14 @@ impl Counting {
                 let Ok(far) = TcpStream::connect(to) else {
                     continue;
                 };
-                let counter = Arc::clone(&counter);
+                let (counter, records) = (Arc::clone(&counter), Arc::clone(&records));
                 let (near2, far2) = both(&near, &far);
                 let (near3, far3) = both(&near, &far);
                 opened
                     .lock()
                     .expect("nobody panics there")
                     .extend([near3, far3]);
-                thread::spawn(move || pass(near2, far2, |_| {}));
+                thread::spawn(move || pass_records(near2, far2, &records));
                 thread::spawn(move || {
                     pass(far, near, |len| {
                         counter.fetch_add(len as u64, Ordering::Relaxed);
@@ -44,8 +49,14 @@ impl Counting {
         Self {
             address,
             came_back,
+            went,
             open,
         }
+    }
+
+    /// How many protected records have gone to where it leads.
+    pub(crate) fn records(&self) -> u64 {
+        self.went.load(Ordering::Relaxed)
     }
 
     /// How many connections were taken since they were last cut.
@@ -71,6 +82,22 @@ fn both(near: &TcpStream, far: &TcpStream) -> (TcpStream, TcpStream) {
         near.try_clone().expect("a descriptor"),
         far.try_clone().expect("a descriptor"),
     )
+}
+
+/// Passes on records of TLS, and counts those that are protected.
+fn pass_records(mut from: TcpStream, mut to: TcpStream, count: &AtomicU64) {
+    let mut record = vec![0; 5];
+    while from.read_exact(&mut record[..5]).is_ok() {
+        let len = usize::from(u16::from_be_bytes([record[3], record[4]]));
+        record.resize(5 + len, 0);
+        if from.read_exact(&mut record[5..]).is_err() || to.write_all(&record).is_err() {
+            break;
+        }
+        if record[0] == APPLICATION_DATA {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
 }
 
 fn pass(mut from: TcpStream, mut to: TcpStream, count: impl Fn(usize)) {
@@ -141,7 +168,6 @@ fn pass_last_words_late(mut from: TcpStream, mut to: TcpStream, clogged: &JoinHa
 }
 
 fn harm_records(mut from: TcpStream, mut to: TcpStream, harm: Harm) {
-    const APPLICATION_DATA: u8 = 23;
     let mut number = 0;
     let mut kept = Vec::new();
     loop {

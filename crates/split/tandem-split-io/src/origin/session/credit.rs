@@ -23,9 +23,9 @@ use super::super::hearing::{Taken, Telling};
 use super::super::work::Turn;
 use super::Session;
 
-/// How long a client may take for what the volunteer tells of at once. The volunteer ends one that
-/// takes next to nothing long before.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// How long a client may take for what the volunteer tells of at once: half a megabyte, over a line
+/// of 2.4 kbit/s. The volunteer ends one that takes nothing long before.
+const PATIENCE: Duration = Duration::from_secs(1800);
 /// How long one piece takes that goes through a volunteer of the first version, which tells
 /// nothing: 4 MiB each second.
 const PIECE_TIME: Duration = Duration::from_millis(250);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tandem_split::cut::NamedBy;
-use tandem_split::message::{Encodings, Id, KeyExpose, Message, Progress, Read};
+use tandem_split::message::{Encodings, Greeting, Id, KeyExpose, Message, Progress, Read};
 use tandem_split::object::CHUNK_LEN;
 use tandem_split::seal::Mac;
 use tandem_split::stub::{self, RunBuilder};
@@ -239,6 +239,11 @@ impl Session {
             .await?;
         self.to_volunteer.flush().await?;
         Ok(())
+    }
+
+    /// Says, before anything else, what was agreed with the volunteer.
+    pub(in crate::origin) fn answer(&mut self, greeting: Greeting) {
+        Message::Greeting(greeting).write(&mut self.out);
     }
 
     /// Says the last word about this client: another may follow.

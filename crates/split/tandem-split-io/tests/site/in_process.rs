@@ -1,11 +1,10 @@
 //! The example of a site that is split in process serves curl through a volunteer.
 
-mod common;
-#[path = "../examples/in_process.rs"]
+#[path = "../../examples/in_process.rs"]
 mod example;
 
-use common::pki::Pki;
-use common::{ran, tried, value};
+use crate::common::pki::Pki;
+use crate::common::{ran, tried, value};
 
 #[test]
 fn a_service_in_this_process_is_split() {
@@ -22,8 +21,8 @@ fn a_service_in_this_process_is_split() {
     let numbers = origin.numbers();
     let (address, key) = (origin.address().expect("bound"), origin.key());
     runtime.spawn(origin.serve());
-    let (volunteer, at_volunteer) = common::start_volunteer(&runtime, address, key, None);
-    let curl = |path: &str| common::curl(&pki, volunteer, path);
+    let (volunteer, at_volunteer) = crate::common::start_volunteer(&runtime, address, key, None);
+    let curl = |path: &str| crate::common::curl(&pki, volunteer, path);
 
     assert_eq!(ran(&mut curl("/")).stdout, b"<h1>Split in process</h1>\n");
     for _ in 0..2 {

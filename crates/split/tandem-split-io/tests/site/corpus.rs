@@ -1,6 +1,6 @@
 //! Every committed fuzz input of this crate's checks, replayed.
 
-#[path = "../../../../fuzz/replay.rs"]
+#[path = "../../../../../fuzz/replay.rs"]
 mod replay;
 
 #[test]

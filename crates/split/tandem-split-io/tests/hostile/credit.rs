@@ -1,16 +1,14 @@
 //! A client that does not read what it has asked for costs the origin next to no work, and loses
 //! nothing when it goes on.
 
-mod common;
-
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use common::line::Line;
-use common::server::body;
-use common::{Site, eventually, ran};
+use crate::common::line::Line;
+use crate::common::server::body;
+use crate::common::{Site, eventually, ran};
 
 /// What the origin may work ahead.
 const AHEAD: u64 = 2_000_000;

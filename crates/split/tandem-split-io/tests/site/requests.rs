@@ -1,13 +1,9 @@
 //! What the origin owes its clients and the server behind it: uploads, ranges, one request after
-//! the other, and clear words where it cannot.
-
-mod common;
+//! the other.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::thread;
 
 use tandem_channel::{Connector, Pin};
 use tandem_split::message::{Channel, Encodings, Greeting, Message, Miss, Progress, Side};
@@ -15,74 +11,9 @@ use tandem_split::{Decoder, Payload};
 use tandem_split_io::SPLIT;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use common::server::body;
-use common::{Site, eventually, ran, tried};
-
-/// A server that does with each connection what it is told.
-fn server(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("bound");
-    let serve = std::sync::Arc::new(serve);
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let serve = std::sync::Arc::clone(&serve);
-            thread::spawn(move || serve(stream));
-        }
-    });
-    address
-}
-
-/// A request's head, byte by byte, so that nothing of its body is taken.
-fn head(stream: &mut TcpStream) -> String {
-    let mut head = Vec::new();
-    let mut byte = [0];
-    while !head.ends_with(b"\r\n\r\n") && matches!(stream.read(&mut byte), Ok(1)) {
-        head.push(byte[0]);
-    }
-    String::from_utf8_lossy(&head).to_lowercase()
-}
-
-/// What `python3` hears after it has said all this at once, on one connection of TLS.
-fn said_at_once(site: &Site, text: &[u8]) -> String {
-    said(site, &[text], "")
-}
-
-/// The same, each part said when the answer before it ends in `answer`. The connection must end in
-/// good order, by a close of TLS.
-fn said(site: &Site, parts: &[&[u8]], answer: &str) -> String {
-    let script = "import ssl, socket, sys\n\
-         ca, port, answer = sys.argv[1], int(sys.argv[2]), sys.argv[3].encode()\n\
-         context = ssl.create_default_context(cafile=ca)\n\
-         tls = context.wrap_socket(socket.create_connection(('127.0.0.1', port)),\n\
-         \x20   server_hostname='split.test', suppress_ragged_eofs=False)\n\
-         *parts, last = sys.stdin.buffer.read().split(b'\\0')\n\
-         heard = b''\n\
-         for part in parts:\n\
-         \x20   tls.sendall(part)\n\
-         \x20   while not heard.endswith(answer):\n\
-         \x20       data = tls.recv(65536)\n\
-         \x20       if not data: sys.exit('closed early')\n\
-         \x20       heard += data\n\
-         tls.sendall(last)\n\
-         while True:\n\
-         \x20   data = tls.recv(65536)\n\
-         \x20   if not data: break\n\
-         \x20   heard += data\n\
-         sys.stdout.buffer.write(heard)\n";
-    let mut python = Command::new("python3")
-        .args(["-c", script, site.pki.ca()])
-        .args([site.volunteer.port().to_string().as_str(), answer])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("python3 runs");
-    let mut input = python.stdin.take().expect("a pipe");
-    input.write_all(&parts.join(&b'\0')).expect("it reads");
-    drop(input);
-    let out = python.wait_with_output().expect("it ends");
-    assert!(out.status.success(), "{out:?}");
-    String::from_utf8_lossy(&out.stdout).into_owned()
-}
+use crate::common::server::body;
+use crate::common::talk::{head, said_at_once, server};
+use crate::common::{Site, eventually, ran, tried};
 
 #[test]
 fn uploads_arrive_whole_with_a_length_and_in_chunks() {
@@ -221,110 +152,6 @@ fn requests_in_a_row_are_answered_in_their_order_bodies_and_all() {
 }
 
 #[test]
-fn a_head_that_is_too_long_is_refused_in_clear_words_however_long_it_is() {
-    let site = Site::new();
-    let request = |len: usize| {
-        let start = "GET /bytes/1/1 HTTP/1.1\r\nHost: split.test\r\nConnection: close\r\nX: ";
-        let end = "\r\n\r\n";
-        let value = "x".repeat(len - start.len() - end.len());
-        format!("{start}{value}{end}")
-    };
-    // Records have 16,384 bytes: two are as much as a head may have.
-    for (len, status) in [
-        (32_768, "200"),
-        (32_769, "431"),
-        (33_000, "431"),
-        (49_153, "431"),
-        (300_000, "431"),
-    ] {
-        let heard = said_at_once(&site, request(len).as_bytes());
-        let expected = format!("HTTP/1.1 {status} ");
-        assert!(heard.starts_with(&expected), "{len}: {heard:?}");
-    }
-}
-
-#[test]
-fn a_body_that_is_not_in_chunks_ends_the_connection_in_good_order() {
-    let head_of = "POST /echo HTTP/1.1\r\nHost: split.test\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let site = Site::new();
-    for body in ["5\r\nhello\r\nnonsense\r\n", "5;x\n\r\nhello\r\n0\r\n\r\n"] {
-        let heard = said_at_once(&site, format!("{head_of}{body}").as_bytes());
-        assert!(heard.starts_with("HTTP/1.1 400 "), "{body:?}: {heard:?}");
-    }
-    // Where the answer has come before, it stays whole.
-    let early = server(|mut stream| {
-        head(&mut stream);
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly");
-        let mut rest = Vec::new();
-        let _ = stream.read_to_end(&mut rest);
-    });
-    let site = Site::in_front_of(early);
-    let begun = format!("{head_of}5\r\nhello\r\n");
-    let heard = said(&site, &[begun.as_bytes(), b"nonsense\r\n"], "early");
-    assert!(heard.starts_with("HTTP/1.1 200 "), "{heard:?}");
-    assert!(heard.ends_with("\r\n\r\nearly"), "{heard:?}");
-}
-
-#[test]
-fn what_cannot_be_served_is_refused_in_clear_words() {
-    let site = Site::new();
-    for (request, status, word) in [
-        (
-            "GET /bytes/1/1 HTTP/1.1\r\nHost: split.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-            "501",
-            "WebSocket",
-        ),
-        (
-            "POST /echo HTTP/1.1\r\nHost: split.test\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
-            "501",
-            "chunks",
-        ),
-        (
-            "POST /echo HTTP/1.1\r\nHost: split.test\r\nTransfer-Encoding: chunked\r\n\r\nnonsense",
-            "400",
-            "not a request",
-        ),
-        (
-            "POST /echo HTTP/1.1\r\nHost: split.test\r\nTransfer-Encoding: chunked\r\nContent-Length: 9\r\n\r\n",
-            "400",
-            "not a request",
-        ),
-        (
-            "GET /bytes/1/1 HTTP/1.1\r\nHost: bank.test\r\n\r\n",
-            "421",
-            "another host",
-        ),
-    ] {
-        let heard = said_at_once(&site, request.as_bytes());
-        assert!(heard.starts_with(&format!("HTTP/1.1 {status} ")), "{heard}");
-        assert!(
-            heard.contains(word) && heard.contains("Connection: close"),
-            "{heard}"
-        );
-    }
-    let heard = said_at_once(&site, b"HEAD / HTTP/1.1\r\nHost: bank.test\r\n\r\n");
-    assert!(heard.ends_with("\r\n\r\n"), "no text after {heard}");
-    assert_eq!(site.origin_counts("tandem_split_origin_misdirected"), 2);
-
-    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let nobody = free.local_addr().expect("bound");
-    drop(free);
-    let nonsense = server(|mut stream| {
-        head(&mut stream);
-        let _ = stream.write_all(b"220 mail.test ESMTP\r\n");
-    });
-    for (behind, status, word) in [
-        (nobody, "503", "cannot be reached"),
-        (nonsense, "502", "no answer that can be passed on"),
-    ] {
-        let site = Site::in_front_of(behind);
-        let out = ran(site.curl("/").args(["--write-out", "%{http_code}"]));
-        let text = String::from_utf8_lossy(&out.stdout);
-        assert!(text.contains(word) && text.ends_with(status), "{text}");
-    }
-}
-
-#[test]
 fn ranges_and_conditions_are_the_servers_and_come_through() {
     let site = Site::new();
     let whole = body(2_000_000, 3);
@@ -404,32 +231,6 @@ fn a_volunteer_that_lets_its_channel_of_misses_go_is_no_failure() {
         site.origin_counts("tandem_split_origin_open_channels") == 0
     });
     assert_eq!(site.origin_counts("tandem_split_origin_failed_channels"), 0);
-}
-
-#[test]
-fn a_channel_that_never_greets_is_ended_once_it_has_said_too_much() {
-    let site = Site::new();
-    let key = tandem_split_io::volunteer::key(None).expect("a key");
-    let connector = Connector::new(SPLIT, &key, Pin::to(site.origin_key)).expect("TLS");
-    site.runtime().block_on(async {
-        let stream = tokio::net::TcpStream::connect(site.origin).await;
-        let mut channel = connector
-            .open(stream.expect("it listens"))
-            .await
-            .expect("TLS");
-        // The beginning of the longest record, and what comes behind it, not to its end.
-        let mut said = vec![0x16, 3, 3, 0x48, 0];
-        said.resize(40_000, 0);
-        let _ = channel.write_all(&said).await;
-        let _ = channel.flush().await;
-        let mut answer = Vec::new();
-        let _ = channel.read_to_end(&mut answer).await;
-        assert_eq!(answer, b"", "it hangs up");
-    });
-    eventually("the channel has ended", || {
-        site.origin_counts("tandem_split_origin_open_channels") == 0
-    });
-    assert!(ran(&mut site.curl("/bytes/10/1")).stdout == common::server::body(10, 1));
 }
 
 #[test]

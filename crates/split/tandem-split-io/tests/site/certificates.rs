@@ -1,13 +1,11 @@
 //! A certificate or key that does not fit splitting is refused at the start, with the file and the
 //! reason.
 
-mod common;
-
 use std::path::Path;
 
 use tandem_split_io::tls::identity::Identity;
 
-use common::pki::Pki;
+use crate::common::pki::Pki;
 
 fn refusal(certificate: &Path, key: &Path) -> String {
     Identity::load(certificate, key)

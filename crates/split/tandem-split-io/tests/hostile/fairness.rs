@@ -1,8 +1,6 @@
 //! Clients that read nothing cost the origin a bounded amount; those of a volunteer that has
 //! reached its limit leave the origin to those of others.
 
-mod common;
-
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU64;
@@ -10,8 +8,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::server::body;
-use common::{Site, eventually, ran};
+use crate::common::server::body;
+use crate::common::{Site, eventually, ran};
 use tandem_split_io::origin::Limits;
 use tandem_split_io::tls::client::Client;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -1,12 +1,10 @@
 //! Sessions, certificates and the keys of origin and volunteers: what stays valid, what changes,
 //! and who is turned away.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::{Site, eventually, ran, tried, value};
+use crate::common::{Site, eventually, ran, tried, value};
 use tandem_channel::ChannelKey;
 use tandem_split_io::{origin, volunteer};
 
@@ -50,7 +48,7 @@ fn an_origin_that_offers_no_resumption_gives_volunteers_no_name_to_know_a_client
     let site = Site::new();
     let settings = origin::Settings {
         resumption: origin::Resumption::Off,
-        ..common::origin_settings(&site.pki, site.server.address)
+        ..crate::common::origin_settings(&site.pki, site.server.address)
     };
     let origin = site.runtime().block_on(origin::Origin::bind(settings));
     let origin = origin.expect("it starts");
@@ -130,7 +128,7 @@ fn a_volunteer_that_is_not_on_the_list_is_not_served() {
     let settings = || origin::Settings {
         channel_key: Some(own_key.clone()),
         admitted: Some(list.clone()),
-        ..common::origin_settings(&site.pki, site.server.address)
+        ..crate::common::origin_settings(&site.pki, site.server.address)
     };
     let bind = || {
         let bound = site.runtime().block_on(origin::Origin::bind(settings()));
@@ -191,7 +189,7 @@ fn the_first_origin_that_is_met_is_the_one_that_is_trusted_ever_after() {
     // The same site behind another channel key: somebody else, as far as a volunteer can know.
     let other = origin::Settings {
         channel_key: Some(site.pki.path().join("other.key")),
-        ..common::origin_settings(&site.pki, site.server.address)
+        ..crate::common::origin_settings(&site.pki, site.server.address)
     };
     let other = site
         .runtime()
@@ -220,6 +218,6 @@ fn the_first_origin_that_is_met_is_the_one_that_is_trusted_ever_after() {
 fn settings(site: &Site, origin: std::net::SocketAddr, cache: &Path) -> volunteer::Settings {
     volunteer::Settings {
         origin_key: None,
-        ..common::volunteer_settings(origin, site.origin_key, Some(cache.to_owned()))
+        ..crate::common::volunteer_settings(origin, site.origin_key, Some(cache.to_owned()))
     }
 }

@@ -1,15 +1,13 @@
 //! A volunteer that changes anything is refused by the client, and counted; what is not public does
 //! not come through.
 
-mod common;
-
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
-use common::relay::{Harm, harmful};
-use common::server::body;
-use common::{Site, eventually, ran, tried};
+use crate::common::relay::{Harm, harmful};
+use crate::common::server::body;
+use crate::common::{Site, eventually, ran, tried};
 
 #[test]
 fn every_harm_to_the_records_is_refused_by_the_client_and_counted() {

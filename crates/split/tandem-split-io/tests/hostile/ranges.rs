@@ -1,13 +1,11 @@
 //! Ranges of a file that a volunteer has: what they cost the origin, and that the client gets what
 //! it has asked for, whatever the server behind says of it.
 
-mod common;
-
 use tandem_split::cut::PIECE_LEN;
 use tandem_split::object::CHUNK_LEN;
 
-use common::server::body;
-use common::{Site, ran};
+use crate::common::server::body;
+use crate::common::{Site, ran};
 
 /// Three pieces, and some of a fourth; the last chunk is a short one.
 const LEN: usize = 3 * PIECE_LEN + 300_000;

@@ -1,11 +1,9 @@
 //! Unmodified clients get what the server behind the origin says, through a volunteer.
 
-mod common;
-
 use std::process::Command;
 
-use common::server::body;
-use common::{Site, ran, tried};
+use crate::common::server::body;
+use crate::common::{Site, ran, tried};
 
 #[test]
 fn curl_gets_every_kind_of_answer_by_every_suite() {

@@ -1,14 +1,12 @@
 //! What of heads passes the origin: no header of a request that is not known to be harmless, no
 //! redirect into the clear, no answer that may be private.
 
-mod common;
-
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc;
 use std::thread;
 
-use common::{Site, ran};
+use crate::common::{Site, ran};
 
 /// A server that answers each target with the head, and the body, that it is told; and the heads of
 /// its requests.

@@ -1,16 +1,14 @@
 //! A flood from one network leaves everybody else served, at the origin and at a volunteer; and
 //! where it is silent, its own neighbours, too.
 
-mod common;
-
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::process::Stdio;
 
-use common::group::{Helper, acquaint};
-use common::line::Line;
-use common::server::body;
-use common::{Site, eventually, ran, value};
+use crate::common::group::{Helper, acquaint};
+use crate::common::line::Line;
+use crate::common::server::body;
+use crate::common::{Site, eventually, ran, value};
 use tandem_barnraising::{Member, PublicKey};
 use tandem_channel::{ChannelKey, ClientChannel, Connector, KeyName, Pin};
 use tandem_split::Payload;
@@ -215,7 +213,7 @@ fn a_member_has_half_of_a_volunteers_port_for_others_and_none_without_a_question
 #[test]
 fn silent_clients_keep_a_volunteer_neither_from_others_nor_from_their_own_address() {
     let site = Site::new();
-    let settings = common::volunteer_settings(site.origin, site.origin_key, None);
+    let settings = crate::common::volunteer_settings(site.origin, site.origin_key, None);
     let bound = site.runtime().block_on(Volunteer::bind(settings));
     let bound = bound.expect("the volunteer starts").limited_to(PLACES);
     let (address, numbers) = (bound.address().expect("bound"), bound.numbers());
