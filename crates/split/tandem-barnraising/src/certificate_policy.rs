@@ -49,6 +49,11 @@ const PRIVATE: [&str; 11] = [
     "home.arpa",
 ];
 
+/// Top-level domains below which browsers go to HTTPS whatever a link says, and which are open to
+/// registration: of the public suffixes in Chromium's list (hstspreload.org), which other browsers
+/// have as well. Other names may be in the list, too: a hint that is not needed does no harm.
+const PRELOADED: [&str; 7] = ["app", "bank", "dev", "foo", "insurance", "new", "page"];
+
 /// What is asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
@@ -107,6 +112,18 @@ pub enum Presence {
     Missing,
 }
 
+/// The shortest name above a site, or the site itself, that somebody can register: the names below
+/// it are his alone, and share cookies (RFC 6265, section 5.3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Registrable {
+    /// No list of public suffixes knows its top-level domain.
+    Unknown,
+    /// The site is itself a public suffix: it shares no cookies.
+    Suffix,
+    /// This name.
+    Domain(String),
+}
+
 /// A CAA record as it is in the answer (RFC 8659, section 4.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caa {
@@ -135,6 +152,8 @@ pub struct Evidence {
     /// Authorities of which the site's operator says that they observe accounts and methods (RFC
     /// 8657), besides those known to.
     pub observant: Vec<String>,
+    /// What of the name somebody has registered.
+    pub registrable: Registrable,
 }
 
 /// How much a finding matters.
@@ -218,8 +237,13 @@ pub enum Finding {
     NoHttpsRecord,
     /// Port 80 belongs to volunteers.
     Preload,
-    /// The name may share cookies with others.
+    /// The name shares cookies with others.
     SharedDomain {
+        /// What somebody has registered, with all names below.
+        parent: String,
+    },
+    /// The name may share cookies with others.
+    PerhapsSharedDomain {
         /// The name above it.
         parent: String,
     },
@@ -252,6 +276,7 @@ impl Finding {
             | Self::NoHttpsRecord
             | Self::Preload
             | Self::SharedDomain { .. }
+            | Self::PerhapsSharedDomain { .. }
             | Self::WatchLogs => Weight::Hint,
         }
     }
@@ -279,7 +304,7 @@ impl Finding {
             Self::OtherName { .. } => "other-name",
             Self::NoHttpsRecord => "no-https-record",
             Self::Preload => "preload",
-            Self::SharedDomain { .. } => "shared-domain",
+            Self::SharedDomain { .. } | Self::PerhapsSharedDomain { .. } => "shared-domain",
             Self::WatchLogs => "watch-logs",
         }
     }
@@ -333,6 +358,9 @@ impl Finding {
                     .to_owned()
             }
             Self::SharedDomain { parent } => {
+                format!("give the site a registrable domain of its own, unless nothing else under {parent} uses cookies")
+            }
+            Self::PerhapsSharedDomain { parent } => {
                 format!("unless anybody may register names under {parent}, give the site a registrable domain of its own")
             }
             Self::WatchLogs => {
@@ -397,9 +425,15 @@ impl fmt::Display for Finding {
             Self::NoHttpsRecord => write!(f, "there is no HTTPS record"),
             Self::Preload => write!(
                 f,
-                "port 80 belongs to the volunteers; preloading cannot be seen from here"
+                "port 80 belongs to the volunteers; whether the name is preloaded cannot be seen from here"
             ),
             Self::SharedDomain { parent } => {
+                write!(
+                    f,
+                    "cookies of {parent} are shared by all names under it, so that a volunteer can set them for all"
+                )
+            }
+            Self::PerhapsSharedDomain { parent } => {
                 write!(
                     f,
                     "names under {parent} share cookies, unless it is a public suffix; that cannot be seen from here"
@@ -442,16 +476,31 @@ pub fn judge(name: &Name, evidence: &Evidence) -> Vec<Finding> {
     if evidence.https == Presence::Missing {
         findings.push(Finding::NoHttpsRecord);
     }
-    findings.push(Finding::Preload);
-    if let Some((_, parent)) = name.as_str().split_once('.')
-        && parent.contains('.')
-    {
-        let parent = parent.to_owned();
-        findings.push(Finding::SharedDomain { parent });
+    let (_, top) = name.as_str().rsplit_once('.').unwrap_or_default();
+    if !PRELOADED.contains(&top) {
+        findings.push(Finding::Preload);
     }
+    findings.extend(shared(name, &evidence.registrable));
     findings.push(Finding::WatchLogs);
     findings.sort_by_key(Finding::weight);
     findings
+}
+
+/// With whom the name shares cookies, or may.
+fn shared(name: &Name, registrable: &Registrable) -> Option<Finding> {
+    match registrable {
+        Registrable::Suffix => None,
+        Registrable::Domain(domain) => (domain != name.as_str()).then(|| Finding::SharedDomain {
+            parent: domain.clone(),
+        }),
+        Registrable::Unknown => {
+            let (_, parent) = name.as_str().split_once('.')?;
+            let parent = parent.to_owned();
+            parent
+                .contains('.')
+                .then_some(Finding::PerhapsSharedDomain { parent })
+        }
+    }
 }
 
 /// Whether nothing speaks against volunteers at the name.

@@ -4,7 +4,7 @@
 //! Not part of the public interface. A function returns where all is well and panics where an
 //! invariant is broken.
 
-use crate::certificate_policy::{Caa, Chain, Evidence, Presence, acceptable, judge};
+use crate::certificate_policy::{Caa, Chain, Evidence, Presence, Registrable, acceptable, judge};
 use crate::list::{List, MAX_LEN, MAX_MEMBERS, SIGNATURE_LEN};
 use crate::talk::{Answer, Question};
 use crate::uri::{Name, SiteUri};
@@ -66,6 +66,7 @@ pub fn caa_value(data: &[u8]) {
         https: Presence::There,
         certificate: None,
         observant: Vec::new(),
+        registrable: Registrable::Unknown,
     };
     let site = Name::parse("www.example.org").expect("a name");
     if acceptable(&judge(&site, &evidence)) {

@@ -16,17 +16,20 @@ use std::time::Duration;
 use hickory_net::dnssec::DnssecDnsHandle;
 use hickory_net::xfer::{DnsHandle as _, FirstAnswer as _};
 use hickory_net::{DnsError as Refusal, NetError};
+use hickory_proto::dnssec::rdata::DNSSECRData;
 use hickory_proto::dnssec::{Proof, TrustAnchors};
 use hickory_proto::op::{DnsRequestOptions, Message, Query, ResponseCode};
 use hickory_proto::rr::{Name, RData, Record, RecordType};
 use tandem_barnraising::certificate_policy::{
-    Caa, Chain, Evidence, Finding, Presence, Subject, Weight, acceptable, judge,
+    Caa, Chain, Evidence, Finding, Presence, Registrable, Subject, Weight, acceptable, judge,
 };
 use tandem_barnraising::uri;
 use tokio::time::timeout;
 
 use crate::absolute::absolute;
 use crate::error::DnsError;
+use crate::key::ZoneKey;
+use crate::rollover::Above;
 use ask::Asker;
 
 /// How long a look may take. It asks some ten questions, each a second time after two seconds; on a
@@ -99,6 +102,7 @@ async fn check_within(
                 https: Presence::Missing,
                 certificate: options.certificate.clone(),
                 observant: options.observant.clone(),
+                registrable: registrable(name),
             };
             match timeout(patience, look(name, options, &mut evidence)).await {
                 Ok(looked) => looked?,
@@ -111,11 +115,41 @@ async fn check_within(
     Ok(Report { subject, findings })
 }
 
-async fn look(
-    site: &uri::Name,
-    options: &Options,
-    evidence: &mut Evidence,
-) -> Result<(), DnsError> {
+/// What of a name somebody has registered, by the list of public suffixes in its edition of when
+/// this was built. Both of its parts count, as for browsers' cookies.
+fn registrable(name: &uri::Name) -> Registrable {
+    let name = name.as_str();
+    match psl::suffix(name.as_bytes()) {
+        Some(suffix) if !suffix.is_known() => Registrable::Unknown,
+        Some(suffix) if suffix.as_bytes() == name.as_bytes() => Registrable::Suffix,
+        Some(_) => match psl::domain_str(name) {
+            Some(domain) => Registrable::Domain(domain.to_owned()),
+            None => Registrable::Unknown,
+        },
+        None => Registrable::Unknown,
+    }
+}
+
+/// Whether the zone above shows the DS record of this key. What is not signed, or in any doubt, is
+/// not known.
+pub(crate) async fn above(zone: Name, key: Arc<ZoneKey>, options: Options) -> Above {
+    let handle = match handle(&options) {
+        Ok(handle) => handle,
+        Err(error) => {
+            tracing::warn!(%error, "the zone above cannot be asked for its DS record");
+            return Above::Unknown;
+        }
+    };
+    let is_named = |data: &RData| matches!(data, RData::DNSSEC(DNSSECRData::DS(ds)) if key.is_named_by(ds, &zone));
+    match timeout(PATIENCE, ask(&handle, &zone, RecordType::DS)).await {
+        Ok(answer) if answer.chain == Chain::Secure && answer.records.iter().any(is_named) => {
+            Above::HasNext
+        }
+        Ok(_) | Err(_) => Above::Unknown,
+    }
+}
+
+fn handle(options: &Options) -> Result<DnssecDnsHandle<Asker>, DnsError> {
     let resolver = match options.resolver {
         Some(resolver) => resolver,
         None => system_resolver(Path::new("/etc/resolv.conf"))?,
@@ -126,7 +160,16 @@ async fn look(
         })?,
         None => TrustAnchors::default(),
     };
-    let handle = DnssecDnsHandle::with_trust_anchor(Asker::new(resolver), Arc::new(anchors));
+    let asker = Asker::new(resolver);
+    Ok(DnssecDnsHandle::with_trust_anchor(asker, Arc::new(anchors)))
+}
+
+async fn look(
+    site: &uri::Name,
+    options: &Options,
+    evidence: &mut Evidence,
+) -> Result<(), DnsError> {
+    let handle = handle(options)?;
     let site = absolute(site)?;
     // From the name up to the first that has any, without the root (RFC 8659, section 3).
     let mut name = site.clone();
@@ -323,6 +366,20 @@ mod tests {
         let refusals: Vec<&Finding> = report.refusals().collect();
         assert_eq!(refusals, [&Finding::Unanswered]);
         assert!(!report.is_acceptable());
+    }
+
+    #[test]
+    fn what_somebody_has_registered_is_known_by_the_list_of_public_suffixes() {
+        let of = |text: &str| registrable(&uri::Name::parse(text).expect("a name"));
+        let domain = |text: &str| Registrable::Domain(text.to_owned());
+        assert_eq!(of("www.tandem-site.org"), domain("tandem-site.org"));
+        assert_eq!(of("tandem-site.org"), domain("tandem-site.org"));
+        assert_eq!(of("a.b.tandem-site.co.uk"), domain("tandem-site.co.uk"));
+        assert_eq!(of("site.github.io"), domain("site.github.io"));
+        assert_eq!(of("github.io"), Registrable::Suffix);
+        assert_eq!(of("tandem.ck"), Registrable::Suffix, "by a wildcard");
+        assert_eq!(of("www.ck"), domain("www.ck"), "by an exception");
+        assert_eq!(of("www.tandem-site.lan"), Registrable::Unknown);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The two kinds of file that are met: a secret that is written once, and a small text that
-//! somebody else changes.
+//! The kinds of file that are met: a secret that is written once, a small text that somebody else
+//! changes, and one that is written anew with each change.
 
 use std::fs::{File, Permissions};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -39,10 +39,7 @@ pub(crate) fn read_secret(path: &Path) -> Result<Option<Vec<u8>>, DnsError> {
 /// Writes a secret that is not there yet: whole or not at all, for its owner alone.
 pub(crate) fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), DnsError> {
     let written = || {
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            Some(_) | None => Path::new("."),
-        };
+        let folder = folder_of(path);
         let mut file = tempfile::Builder::new()
             .permissions(Permissions::from_mode(0o600))
             .tempfile_in(folder)?;
@@ -52,6 +49,28 @@ pub(crate) fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), DnsError> {
         File::open(folder)?.sync_all()
     };
     written().map_err(|error| DnsError::file(path, error))
+}
+
+/// Writes a small file anew: whole or not at all, for its owner alone.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), DnsError> {
+    let written = || {
+        let folder = folder_of(path);
+        let mut file = tempfile::Builder::new()
+            .permissions(Permissions::from_mode(0o600))
+            .tempfile_in(folder)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|error| error.error)?;
+        File::open(folder)?.sync_all()
+    };
+    written().map_err(|error| DnsError::file(path, error))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        Some(_) | None => Path::new("."),
+    }
 }
 
 /// The lines of a small text, without blank ones; none if there is no such file.

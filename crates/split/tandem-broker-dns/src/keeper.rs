@@ -1,5 +1,5 @@
 //! Keeps the zone up to date: new addresses at once, a changed challenge within a second, new
-//! signatures in time.
+//! signatures and new keys in time.
 //!
 //! Invariants: whoever reads gets one whole zone; its serial number rises with each change, also
 //! over restarts as long as changes come less often than once a second on the whole; a change that
@@ -10,12 +10,16 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use crate::Answers;
+use crate::check::{self, Options};
 use crate::error::DnsError;
 use crate::file;
-use crate::key::{Validity, ZoneKey};
+use crate::key::Validity;
+use crate::keys::Keys;
+use crate::rollover::{Above, Phase};
 use crate::settings::Shape;
 use crate::zone::{Content, Zone};
 
@@ -35,10 +39,27 @@ const RENEW: u64 = 6 * 3600;
 const CHALLENGES: usize = 8;
 const CHALLENGE_BYTES: u64 = 4096;
 
+/// Seconds between two questions to the zone above, and after a step that failed.
+const ASK_AGAIN: u64 = 3600;
+
+/// The keys, and when they are changed.
+pub(crate) struct Changing {
+    pub(crate) keys: Keys,
+    /// Seconds after which a key is changed, if ever.
+    pub(crate) lifetime: Option<u64>,
+    /// How the zone above is asked.
+    pub(crate) look: Options,
+}
+
 /// Who keeps it.
 pub(crate) struct Keeper {
     shape: Shape,
-    key: Arc<ZoneKey>,
+    changing: Changing,
+    /// What is known of the zone above, and from when on it is asked again.
+    above: Above,
+    ask_from: u64,
+    /// From when on keys may be changed again, after that has failed.
+    step_from: u64,
     challenge: Option<PathBuf>,
     /// The challenge file as it was read last.
     read: Vec<String>,
@@ -52,7 +73,7 @@ impl Keeper {
     /// With a first zone.
     pub(crate) fn new(
         shape: Shape,
-        key: Arc<ZoneKey>,
+        changing: Changing,
         challenge: Option<PathBuf>,
         mut answers: watch::Receiver<Arc<Answers>>,
     ) -> Result<Self, DnsError> {
@@ -68,10 +89,13 @@ impl Keeper {
             challenge: usable(&read),
             serial: now as u32,
         };
-        let zone = Zone::signed(&shape, &content, &key, validity(now))?;
+        let zone = Zone::signed(&shape, &content, &changing.keys, validity(now))?;
         Ok(Self {
             shape,
-            key,
+            changing,
+            above: Above::Unknown,
+            ask_from: 0,
+            step_from: 0,
             challenge,
             read,
             answers,
@@ -91,13 +115,80 @@ impl Keeper {
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut told = true;
+        let mut asked = JoinSet::new();
         loop {
             // Nobody who tells of addresses any more: those that were told last stay.
             tokio::select! {
                 changed = self.answers.changed(), if told => told = changed.is_ok(),
                 _ = looks.tick() => self.read_challenge(),
+                Some(above) = asked.join_next(), if !asked.is_empty() => {
+                    self.above = above.unwrap_or(Above::Unknown);
+                }
             }
-            self.update(unix_time());
+            let now = unix_time();
+            if asked.is_empty()
+                && let Some(question) = self.question(now)
+            {
+                asked.spawn(question);
+            }
+            self.change_keys(now);
+            self.update(now);
+        }
+    }
+
+    /// The question whether the zone above shows the next key, when it is time for it.
+    fn question(&mut self, now: u64) -> Option<impl Future<Output = Above> + use<>> {
+        let keys = &self.changing.keys;
+        let next = keys.announced().filter(|_| keys.awaits_above())?;
+        // A clock that was set back does not put it off.
+        if now < self.ask_from && self.ask_from - now <= ASK_AGAIN {
+            return None;
+        }
+        let (zone, options) = (self.shape.zone.clone(), self.changing.look.clone());
+        let question = check::above(zone, Arc::clone(next), options);
+        self.ask_from = now + ASK_AGAIN;
+        Some(question)
+    }
+
+    /// Goes on with the change of keys, when it is time.
+    fn change_keys(&mut self, now: u64) {
+        if now < self.step_from {
+            return;
+        }
+        let Changing { keys, lifetime, .. } = &self.changing;
+        match keys.step(now, *lifetime, self.above) {
+            Ok(None) => {}
+            Ok(Some(keys)) => {
+                self.tell_of(&keys);
+                self.changing.keys = keys;
+                self.above = Above::Unknown;
+                // All is signed anew.
+                self.signed = 0;
+            }
+            Err(error) => {
+                tracing::error!(%error, "the zone's key stays as it is for now");
+                self.step_from = now + ASK_AGAIN;
+            }
+        }
+    }
+
+    fn tell_of(&self, keys: &Keys) {
+        match keys.phase() {
+            Phase::Introduced => tracing::info!("the zone's next key is published"),
+            Phase::Announced => {
+                let ds = keys
+                    .announced()
+                    .and_then(|key| key.ds(&self.shape.zone).ok());
+                tracing::warn!(
+                    ds = ds.unwrap_or_default(),
+                    "the zone above is asked to show another DS record (CDS); if it does not read that, give it this one in place of the old"
+                );
+            }
+            Phase::Switched => {
+                let tag = keys.signing().tag();
+                tracing::info!(tag, "the zone's next key signs: the zone above shows it");
+            }
+            Phase::Steady => tracing::info!("the zone's old key is gone"),
         }
     }
 
@@ -133,7 +224,7 @@ impl Keeper {
             serial: next_serial(self.content.serial, now),
             ..wanted
         };
-        match Zone::signed(&self.shape, &content, &self.key, validity(now)) {
+        match Zone::signed(&self.shape, &content, &self.changing.keys, validity(now)) {
             Ok(zone) => {
                 tracing::debug!(
                     serial = content.serial,
@@ -182,7 +273,7 @@ fn validity(now: u64) -> Validity {
     }
 }
 
-fn unix_time() -> u64 {
+pub(crate) fn unix_time() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.unwrap_or_default().as_secs()
 }
@@ -190,6 +281,73 @@ fn unix_time() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn keys_are_changed_step_by_step_and_the_zone_is_signed_anew_each_time() {
+        const DAY: u64 = 24 * 3600;
+        let folder = tempfile::tempdir().expect("a folder");
+        let settings: crate::Settings = serde_json::from_value(serde_json::json!({
+            "key": folder.path().join("key"), "listen": ["127.0.0.1:0"], "key-days": 30,
+            "nameservers": {"ns.example.net": []},
+        }))
+        .expect("settings");
+        let site = tandem_barnraising::uri::Name::parse("www.tandem-site.org").expect("a name");
+        let start = unix_time();
+        let changing = Changing {
+            keys: settings.zone_keys(start).expect("made"),
+            lifetime: settings.key_lifetime(),
+            look: Options::default(),
+        };
+        let (_answers, receiver) = watch::channel(Arc::default());
+        let shape = settings.shape(&site).expect("right");
+        let mut keeper = Keeper::new(shape, changing, None, receiver).expect("a zone");
+        let zone = keeper.zone();
+        let mut now = start;
+        let mut serial = zone.borrow().serial;
+        let mut stepped = |keeper: &mut Keeper, wait: u64, above: Above| {
+            now += wait;
+            keeper.above = above;
+            keeper.change_keys(now);
+            keeper.update(now);
+            let zone = Arc::clone(&keeper.zone().borrow());
+            let is_new = zone.serial != serial;
+            serial = zone.serial;
+            let set = |kind| {
+                let node = zone.top().and_then(|top| top.set(kind));
+                node.map_or((0, 0), |shown| {
+                    (shown.set.records.len(), shown.set.signatures.len())
+                })
+            };
+            use hickory_proto::rr::RecordType;
+            let sets = [
+                RecordType::DNSKEY,
+                RecordType::SOA,
+                RecordType::CDS,
+                RecordType::CDNSKEY,
+            ];
+            (is_new, sets.map(set))
+        };
+        let alone = [(1, 1), (1, 1), (0, 0), (0, 0)];
+        let two = [(2, 2), (1, 1), (0, 0), (0, 0)];
+        let announced = [(2, 2), (1, 1), (1, 1), (1, 1)];
+        let (nothing, seen) = (Above::Unknown, Above::HasNext);
+        assert_eq!(stepped(&mut keeper, 1, nothing), (false, alone));
+        assert_eq!(stepped(&mut keeper, 31 * DAY, nothing), (true, two));
+        assert!(
+            keeper.question(start).is_none(),
+            "nothing is to be seen yet"
+        );
+        assert_eq!(stepped(&mut keeper, 2 * DAY, nothing), (true, announced));
+        assert!(keeper.question(start).is_some());
+        assert!(keeper.question(start + 1).is_none(), "once an hour");
+        assert!(keeper.question(start + ASK_AGAIN).is_some());
+        assert_eq!(stepped(&mut keeper, 1, nothing), (false, announced));
+        let old = keeper.changing.keys.signing().tag();
+        assert_eq!(stepped(&mut keeper, 1, seen), (true, announced));
+        assert_ne!(keeper.changing.keys.signing().tag(), old);
+        assert_eq!(stepped(&mut keeper, 9 * DAY, nothing), (true, alone));
+        assert_ne!(keeper.changing.keys.signing().tag(), old);
+    }
 
     #[test]
     fn serial_numbers_rise_whatever_the_clock_does() {

@@ -2,15 +2,13 @@
 //! which every registrar takes.
 //!
 //! Is: its file (PKCS#8 in PEM, 0600), its DNSKEY and DS records, and the form in which PowerDNS
-//! wants it. Is not: a change of keys; who wants another key sets up its DS record beside the old
-//! one, waits, and exchanges the file.
+//! wants it. Is not: a change of keys (`keys`).
 
 use std::path::Path;
 
 use hickory_proto::dnssec::crypto::EcdsaSigningKey;
-use hickory_proto::dnssec::rdata::DNSSECRData;
-use hickory_proto::dnssec::rdata::{DNSKEY, RRSIG, SigInput};
-use hickory_proto::dnssec::{Algorithm, DigestType, SigningKey, TBS};
+use hickory_proto::dnssec::rdata::{CDNSKEY, CDS, DNSKEY, DNSSECRData, DS, RRSIG, SigInput};
+use hickory_proto::dnssec::{Algorithm, DigestType, PublicKey as _, SigningKey, TBS};
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType, SerialNumber};
 use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::pem::PemObject as _;
@@ -41,6 +39,12 @@ pub(crate) struct ZoneKey {
     dnskey: DNSKEY,
     tag: u16,
     scalar: Vec<u8>,
+}
+
+impl std::fmt::Debug for ZoneKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ZoneKey({})", self.tag)
+    }
 }
 
 impl ZoneKey {
@@ -87,16 +91,45 @@ impl ZoneKey {
         self.dnskey.clone()
     }
 
+    /// Its tag (RFC 4034, appendix B).
+    pub(crate) fn tag(&self) -> u16 {
+        self.tag
+    }
+
+    fn digest(&self, zone: &Name) -> Result<Vec<u8>, DnsError> {
+        let digest = self.dnskey.to_digest(zone, DigestType::SHA256);
+        Ok(digest.map_err(DnsError::library)?.as_ref().to_vec())
+    }
+
     /// What the zone's parent has to say of it, as a line of a zone file (RFC 4034, section 5;
     /// SHA-256, RFC 4509).
     pub(crate) fn ds(&self, zone: &Name) -> Result<String, DnsError> {
-        let digest = self
-            .dnskey
-            .to_digest(zone, DigestType::SHA256)
-            .map_err(DnsError::library)?;
-        let digest = data_encoding::HEXUPPER.encode(digest.as_ref());
+        let digest = data_encoding::HEXUPPER.encode(&self.digest(zone)?);
         let number = u8::from(ALGORITHM);
         Ok(format!("{zone} IN DS {} {number} 2 {digest}", self.tag))
+    }
+
+    /// Whether this record of the zone's parent is about it.
+    pub(crate) fn is_named_by(&self, ds: &DS, zone: &Name) -> bool {
+        let is_same = self.digest(zone).is_ok_and(|digest| digest == ds.digest());
+        is_same && ds.key_tag() == self.tag && ds.digest_type() == DigestType::SHA256
+    }
+
+    /// The wish that the zone's parent say it (RFC 7344, section 3.1),
+    pub(crate) fn cds(&self, zone: &Name) -> Result<CDS, DnsError> {
+        let digest = self.digest(zone)?;
+        Ok(CDS::new(
+            self.tag,
+            Some(ALGORITHM),
+            DigestType::SHA256,
+            digest,
+        ))
+    }
+
+    /// and the same for a parent that makes the digest itself (section 3.2).
+    pub(crate) fn cdnskey(&self) -> CDNSKEY {
+        let public = self.dnskey.public_key().public_bytes().to_vec();
+        CDNSKEY::with_flags(FLAGS, Some(ALGORITHM), public)
     }
 
     /// The signature of a set of records (RFC 4034, section 3): all of one name, type and time to

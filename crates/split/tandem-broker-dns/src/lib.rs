@@ -10,7 +10,7 @@
 //! ```text
 //!   watch::Receiver<Arc<Answers>> --+
 //!   challenge file, once a second --+--> keeper: Zone, signed anew --+--> server: UDP, TCP
-//!   clock, for new signatures ------+                               +--> powerdns: unix socket
+//!   clock, for signatures and keys -+                               +--> powerdns: unix socket
 //! ```
 //!
 //! **Why not an authority of hickory's.** Its zones are changed record by record under a lock, and
@@ -19,8 +19,8 @@
 //! only read: every answer is of one moment, none waits, and signing costs nothing per query.
 //! Hickory's protocol types do the reading, writing and signing of records.
 //!
-//! Specifications: RFC 1035, 4033 to 4035 (DNSSEC), 6891 (EDNS), 7766 (TCP), 8482 (ANY), 8657 and
-//! 8659 (CAA), 9460 (HTTPS records).
+//! Specifications: RFC 1035, 4033 to 4035 (DNSSEC), 6891 (EDNS), 7344 (CDS), 7583 (changes of
+//! keys), 7766 (TCP), 8482 (ANY), 8657 and 8659 (CAA), 9460 (HTTPS records).
 #![forbid(unsafe_code)]
 
 mod absolute;
@@ -29,9 +29,11 @@ mod error;
 mod file;
 mod keeper;
 mod key;
+mod keys;
 mod limit;
 mod powerdns;
 mod reply;
+mod rollover;
 mod server;
 mod settings;
 mod zone;
@@ -51,7 +53,7 @@ pub use settings::Settings;
 /// A setting is wrong, or the key cannot be read or made.
 pub fn ds(site: &Name, settings: &Settings) -> Result<String, DnsError> {
     let shape = settings.shape(site)?;
-    settings.zone_key()?.ds(&shape.zone)
+    settings.zone_keys(keeper::unix_time())?.ds(&shape.zone)
 }
 
 /// Where browsers are to be sent: the healthy volunteers, or the origin where none is.

@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::error::DnsError;
-use crate::key::{FLAGS, ZoneKey};
+use crate::key::FLAGS;
 use crate::zone::{Found, Signed, Zone};
 
 /// Longest question in bytes, far above what PowerDNS sends.
@@ -44,11 +44,7 @@ pub(crate) struct PowerDns {
 }
 
 impl PowerDns {
-    pub(crate) fn bind(
-        path: &Path,
-        key: Arc<ZoneKey>,
-        zone: watch::Receiver<Arc<Zone>>,
-    ) -> Result<Self, DnsError> {
+    pub(crate) fn bind(path: &Path, zone: watch::Receiver<Arc<Zone>>) -> Result<Self, DnsError> {
         let file = |error| DnsError::file(path, error);
         remove_stale(path).map_err(file)?;
         let listener = UnixListener::bind(path).map_err(file)?;
@@ -57,7 +53,7 @@ impl PowerDns {
         Ok(Self {
             listener,
             path: path.to_owned(),
-            backend: Arc::new(Backend { zone, key }),
+            backend: Arc::new(Backend { zone }),
         })
     }
 
@@ -128,7 +124,6 @@ async fn serve(stream: UnixStream, backend: Arc<Backend>) {
 /// Answers questions out of the zone of the moment.
 struct Backend {
     zone: watch::Receiver<Arc<Zone>>,
-    key: Arc<ZoneKey>,
 }
 
 impl Backend {
@@ -156,9 +151,7 @@ impl Backend {
             "getDomainInfo" if ours() => information(&zone),
             "getDomainMetadata" => json!([]),
             "getAllDomainMetadata" => json!({}),
-            "getDomainKeys" if ours() => json!([{
-                "id": 1, "flags": FLAGS, "active": true, "published": true, "content": self.key.private_text(),
-            }]),
+            "getDomainKeys" if ours() => keys(&zone),
             "getBeforeAndAfterNamesAbsolute" => {
                 neighbours(&zone, parameters["qname"].as_str().unwrap_or_default())
             }
@@ -166,6 +159,17 @@ impl Backend {
         };
         json!({"result": result})
     }
+}
+
+/// All keys, of which each signs everything: PowerDNS itself changes no keys, and with two keys of
+/// one algorithm a signature of either is enough (RFC 6840, section 5.11).
+fn keys(zone: &Zone) -> Value {
+    let keys = zone.keys.published().enumerate().map(|(index, key)| {
+        json!({
+            "id": index + 1, "flags": FLAGS, "active": true, "published": true, "content": key.private_text(),
+        })
+    });
+    Value::Array(keys.collect())
 }
 
 fn lookup(zone: &Zone, name: &Name, kind: Option<&str>) -> Value {

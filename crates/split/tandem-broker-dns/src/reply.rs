@@ -156,7 +156,8 @@ impl Writing<'_> {
             }
             RecordType::RRSIG => {
                 if let Some(shown) = node.sets(|_| true).next() {
-                    self.response.add_answer(shown.set.signature.clone());
+                    let signatures = shown.set.signatures.iter().cloned();
+                    self.response.add_answers(signatures);
                 }
             }
             kind => match node.set(kind) {
@@ -179,7 +180,7 @@ impl Writing<'_> {
         records.rotate_left(first as usize);
         self.response.add_answers(records);
         if self.signatures == Signatures::Wanted {
-            self.response.add_answer(set.signature.clone());
+            self.response.add_answers(set.signatures.iter().cloned());
         }
     }
 
@@ -191,7 +192,8 @@ impl Writing<'_> {
             };
             self.response.add_additionals(set.records.iter().cloned());
             if self.signatures == Signatures::Wanted {
-                self.response.add_additional(set.signature.clone());
+                let signatures = set.signatures.iter().cloned();
+                self.response.add_additionals(signatures);
             }
         }
     }
@@ -215,7 +217,8 @@ impl Writing<'_> {
         for set in sets {
             self.response.add_authorities(set.records.iter().cloned());
             if self.signatures == Signatures::Wanted {
-                self.response.add_authority(set.signature.clone());
+                let signatures = set.signatures.iter().cloned();
+                self.response.add_authorities(signatures);
             }
         }
     }

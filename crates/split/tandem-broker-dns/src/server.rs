@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::Answers;
 use crate::error::DnsError;
-use crate::keeper::Keeper;
+use crate::keeper::{Changing, Keeper, unix_time};
 use crate::limit::{Limit, Verdict, network};
 use crate::powerdns::PowerDns;
 use crate::reply::{Transport, cut, reply};
@@ -63,9 +63,14 @@ impl Dns {
         answers: watch::Receiver<Arc<Answers>>,
     ) -> Result<Self, DnsError> {
         let shape = settings.shape(site)?;
-        let key = Arc::new(settings.zone_key()?);
-        let ds = key.ds(&shape.zone)?;
-        let keeper = Keeper::new(shape, Arc::clone(&key), settings.challenge.clone(), answers)?;
+        let keys = settings.zone_keys(unix_time())?;
+        let ds = keys.ds(&shape.zone)?;
+        let changing = Changing {
+            keys,
+            lifetime: settings.key_lifetime(),
+            look: settings.look(),
+        };
+        let keeper = Keeper::new(shape, changing, settings.challenge.clone(), answers)?;
         let mut sockets = Vec::new();
         let mut addresses = Vec::new();
         for address in &settings.listen {
@@ -77,7 +82,7 @@ impl Dns {
             sockets.push(pair);
         }
         let powerdns = match &settings.powerdns {
-            Some(path) => Some(PowerDns::bind(path, key, keeper.zone())?),
+            Some(path) => Some(PowerDns::bind(path, keeper.zone())?),
             None => None,
         };
         Ok(Self {

@@ -14,7 +14,7 @@ use tandem_barnraising::uri;
 use crate::absolute::absolute;
 use crate::check::Options;
 use crate::error::DnsError;
-use crate::key::ZoneKey;
+use crate::keys::Keys;
 
 /// How long resolvers keep addresses, in seconds, unless the configuration says. A volunteer that
 /// is gone is sent browsers for so long.
@@ -38,6 +38,8 @@ pub struct Settings {
     /// File of the key that signs the zone. It is made if it is missing. Default: `dns.key` in the
     /// broker's directory, which fills that in.
     pub key: Option<PathBuf>,
+    /// After how many days the key is changed for another, 30 to 3650. None: never.
+    pub key_days: Option<u32>,
     /// File with the values of the `_acme-challenge` TXT record, one a line. It is read anew once
     /// a second and may be missing.
     pub challenge: Option<PathBuf>,
@@ -108,10 +110,16 @@ impl Settings {
         }
     }
 
-    /// The zone's key.
-    pub(crate) fn zone_key(&self) -> Result<ZoneKey, DnsError> {
+    /// The zone's keys.
+    pub(crate) fn zone_keys(&self, now: u64) -> Result<Keys, DnsError> {
         let path = self.key.as_ref();
-        ZoneKey::kept_in(path.ok_or_else(|| wrong("dns.key", "give a file".to_owned()))?)
+        let path = path.ok_or_else(|| wrong("dns.key", "give a file".to_owned()))?;
+        Keys::kept_in(path, now)
+    }
+
+    /// After how many seconds a key is changed, if ever.
+    pub(crate) fn key_lifetime(&self) -> Option<u64> {
+        self.key_days.map(|days| u64::from(days) * 24 * 3600)
     }
 
     /// What the table comes to for a site.
@@ -154,6 +162,12 @@ impl Settings {
         }
         if !(1..=3600).contains(&self.ttl) {
             return Err(wrong("dns.ttl", "is 1 to 3600 seconds".to_owned()));
+        }
+        if self
+            .key_days
+            .is_some_and(|days| !(30..=3650).contains(&days))
+        {
+            return Err(wrong("dns.key-days", "is 30 to 3650 days".to_owned()));
         }
         if let Some(text) = self
             .observant
@@ -293,6 +307,7 @@ mod tests {
                 "dns.nameservers",
             ),
             (format!(r#"{servers}, "ttl": 0"#), "dns.ttl"),
+            (format!(r#"{servers}, "key-days": 29"#), "dns.key-days"),
             (format!(r#"{servers}, "contact": "nobody""#), "dns.contact"),
             (
                 format!(r#"{servers}, "observant": ["a b"]"#),

@@ -1,7 +1,8 @@
 //! One signed state of the zone.
 //!
 //! ```text
-//!   apex                    SOA NS DNSKEY CAA NSEC
+//!   apex                    SOA NS DNSKEY CAA NSEC        CDS CDNSKEY while keys are changed: the
+//!                                                         keys' set is signed by both then
 //!   site (may be the apex)  A AAAA HTTPS CAA NSEC         A and AAAA in parts of at most eight, each signed;
 //!                                                         volunteers' networks take turns in them
 //!   _acme-challenge.site    TXT NSEC                      while there are values
@@ -28,6 +29,8 @@ use tandem_barnraising::turns;
 
 use crate::error::DnsError;
 use crate::key::{Validity, ZoneKey};
+use crate::keys::Keys;
+use crate::rollover::LASTING;
 use crate::settings::{Issuance, Shape};
 use crate::{Answers, Whose};
 
@@ -38,9 +41,6 @@ pub(crate) const SHOWN: usize = 8;
 /// Most addresses of a family that are shown at all: as many as a list of volunteers has members.
 const MAX_ADDRESSES: usize = tandem_barnraising::list::MAX_MEMBERS;
 
-/// How long resolvers keep what seldom changes, in seconds.
-const LASTING: u32 = 3600;
-
 /// What of a zone changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Content {
@@ -49,11 +49,11 @@ pub(crate) struct Content {
     pub(crate) serial: u32,
 }
 
-/// Records of one name and type, with their signature.
+/// Records of one name and type, with their signatures: one, of the keys' own set one by each.
 #[derive(Debug)]
 pub(crate) struct Signed {
     pub(crate) records: Vec<Record>,
-    pub(crate) signature: Record,
+    pub(crate) signatures: Vec<Record>,
 }
 
 /// A set in one or more parts, which are shown in turn.
@@ -124,6 +124,8 @@ pub(crate) enum Found<'a> {
 pub(crate) struct Zone {
     pub(crate) apex: Name,
     pub(crate) serial: u32,
+    /// For a PowerDNS, which signs by itself.
+    pub(crate) keys: Keys,
     /// In canonical order (RFC 4034, section 6.1).
     nodes: BTreeMap<Name, Node>,
 }
@@ -133,15 +135,16 @@ impl Zone {
     pub(crate) fn signed(
         shape: &Shape,
         content: &Content,
-        key: &ZoneKey,
+        keys: &Keys,
         validity: Validity,
     ) -> Result<Self, DnsError> {
         let mut plain = Plain::default();
-        plain.fill(shape, content, key)?;
+        plain.fill(shape, content, keys)?;
         let names: Vec<Name> = plain.nodes.keys().cloned().collect();
         let mut zone = Self {
             apex: shape.zone.clone(),
             serial: content.serial,
+            keys: keys.clone(),
             nodes: BTreeMap::new(),
         };
         for (position, (name, mut sets)) in plain.nodes.into_iter().enumerate() {
@@ -155,8 +158,15 @@ impl Zone {
                 let signed = |part: Vec<RData>| {
                     let record = |data| Record::from_rdata(name.clone(), ttl, data);
                     let records: Vec<Record> = part.into_iter().map(record).collect();
-                    let signature = key.sign(&shape.zone, &records, validity)?;
-                    Ok::<_, DnsError>(Signed { records, signature })
+                    let sign = |key: &ZoneKey| key.sign(&shape.zone, &records, validity);
+                    let signatures = match kind {
+                        RecordType::DNSKEY => keys.published().map(sign).collect(),
+                        _ => sign(keys.signing()).map(|signature| vec![signature]),
+                    };
+                    Ok::<_, DnsError>(Signed {
+                        signatures: signatures?,
+                        records,
+                    })
                 };
                 let parts = Parts {
                     parts: parts.into_iter().map(signed).collect::<Result<_, _>>()?,
@@ -226,7 +236,7 @@ impl Plain {
         }
     }
 
-    fn fill(&mut self, shape: &Shape, content: &Content, key: &ZoneKey) -> Result<(), DnsError> {
+    fn fill(&mut self, shape: &Shape, content: &Content, keys: &Keys) -> Result<(), DnsError> {
         let Shape {
             zone,
             site,
@@ -250,10 +260,17 @@ impl Plain {
         let servers = nameservers
             .iter()
             .map(|(name, _)| RData::NS(NS(name.clone())));
-        let dnskey = RData::DNSSEC(DNSSECRData::DNSKEY(key.dnskey()));
+        let dnskeys = keys.dnskeys().into_iter();
+        let dnskeys = dnskeys.map(|key| RData::DNSSEC(DNSSECRData::DNSKEY(key)));
         self.add(zone, RecordType::SOA, *ttl, vec![vec![RData::SOA(soa)]]);
         self.add(zone, RecordType::NS, LASTING, vec![servers.collect()]);
-        self.add(zone, RecordType::DNSKEY, LASTING, vec![vec![dnskey]]);
+        self.add(zone, RecordType::DNSKEY, LASTING, vec![dnskeys.collect()]);
+        if let Some((cds, cdnskey)) = keys.child(zone)? {
+            let cds = RData::DNSSEC(DNSSECRData::CDS(cds));
+            let cdnskey = RData::DNSSEC(DNSSECRData::CDNSKEY(cdnskey));
+            self.add(zone, RecordType::CDS, LASTING, vec![vec![cds]]);
+            self.add(zone, RecordType::CDNSKEY, LASTING, vec![vec![cdnskey]]);
+        }
         for name in [zone, site] {
             self.add(name, RecordType::CAA, LASTING, vec![caa(issuance)]);
         }
@@ -370,7 +387,7 @@ pub(crate) mod tests {
         .expect("settings");
         let site = uri::Name::parse(site).expect("a name");
         let shape = settings.shape(&site).expect("right");
-        let key = settings.zone_key().expect("a key");
+        let keys = settings.zone_keys(0).expect("a key");
         let content = Content {
             answers: Answers {
                 addresses: addresses
@@ -383,7 +400,7 @@ pub(crate) mod tests {
             serial: 7,
         };
         let validity = Validity { from: 0, until: 1 };
-        Zone::signed(&shape, &content, &key, validity).expect("signed")
+        Zone::signed(&shape, &content, &keys, validity).expect("signed")
     }
 
     pub(crate) fn name(text: &str) -> Name {

@@ -34,7 +34,7 @@ fn a_name_with_one_account_and_dnssec_passes_with_hints() {
         "{text}"
     );
     assert!(
-        text.contains("hint: names under tandem-site.org share cookies"),
+        text.contains("hint: cookies of tandem-site.org are shared by all names under it"),
         "{text}"
     );
     assert!(

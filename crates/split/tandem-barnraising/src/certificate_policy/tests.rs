@@ -31,6 +31,7 @@ fn evidence(caa: Vec<Caa>) -> Evidence {
         https: Presence::There,
         certificate: None,
         observant: Vec::new(),
+        registrable: Registrable::Domain("site.org".to_owned()),
     }
 }
 
@@ -266,13 +267,50 @@ fn hints_tell_what_is_to_be_seen_to_elsewhere() {
             "watch-logs"
         ]
     );
-    let own = Name::parse("site.org").expect("a name");
-    let findings = judge(&own, &evidence);
-    assert!(
-        !findings
-            .iter()
-            .any(|finding| finding.code() == "shared-domain")
+}
+
+#[test]
+fn a_name_shares_cookies_with_what_was_registered_together_with_it() {
+    let shared = |text: &str, registrable: Registrable| {
+        let evidence = Evidence {
+            registrable,
+            ..evidence(vec![caa("issue", ";")])
+        };
+        let findings = judge(&Name::parse(text).expect("a name"), &evidence);
+        findings.into_iter().find_map(|finding| match finding {
+            Finding::SharedDomain { parent } => Some((parent, true)),
+            Finding::PerhapsSharedDomain { parent } => Some((parent, false)),
+            _ => None,
+        })
+    };
+    let domain = |text: &str| Registrable::Domain(text.to_owned());
+    let parent = |text: &str, is_known| Some((text.to_owned(), is_known));
+    assert_eq!(shared("site.org", domain("site.org")), None);
+    assert_eq!(
+        shared("a.b.site.co.uk", domain("site.co.uk")),
+        parent("site.co.uk", true)
     );
+    assert_eq!(shared("site.co.uk", domain("site.co.uk")), None);
+    assert_eq!(shared("co.uk", Registrable::Suffix), None);
+    assert_eq!(
+        shared("www.site.lan", Registrable::Unknown),
+        parent("site.lan", false)
+    );
+    assert_eq!(shared("site.lan", Registrable::Unknown), None);
+}
+
+#[test]
+fn where_a_whole_top_level_domain_is_preloaded_nothing_is_to_be_done() {
+    let evidence = evidence(vec![caa("issue", ";")]);
+    for (text, is_hinted) in [
+        ("site.dev", false),
+        ("www.site.app", false),
+        ("dev.site.org", true),
+        ("site.notdev", true),
+    ] {
+        let findings = judge(&Name::parse(text).expect("a name"), &evidence);
+        assert_eq!(findings.contains(&Finding::Preload), is_hinted, "{text}");
+    }
 }
 
 #[test]

@@ -7,8 +7,6 @@ use super::*;
 use crate::zone::tests::zone;
 
 fn backend() -> Backend {
-    let folder = tempfile::tempdir().expect("a folder");
-    let key = ZoneKey::kept_in(&folder.path().join("key")).expect("a key");
     let zone = zone(
         "a.b.example.org",
         &["192.0.2.1", "2001:db8::1"],
@@ -16,10 +14,7 @@ fn backend() -> Backend {
     );
     // A receiver keeps its last value also when the sender has gone.
     let (_, zone) = watch::channel(Arc::new(zone));
-    Backend {
-        zone,
-        key: Arc::new(key),
-    }
+    Backend { zone }
 }
 
 fn ask(method: &str, parameters: Value) -> Value {
