@@ -531,8 +531,8 @@ impl Downward {
         Ok(())
     }
 
-    /// Has the client take all of `out`, however slowly, and hears the origin meanwhile: it may have
-    /// to say that the client may send more, to one that sends before it reads.
+    /// Has the client take all of `out`, however slowly, and hears the origin meanwhile: it may
+    /// have to say that the client may send more, to one that sends before it reads.
     async fn hand_over(&mut self, out: &[u8]) -> Result<(), Failed> {
         let mut handing = Handing::of(out);
         while !handing.rest.is_empty() {
