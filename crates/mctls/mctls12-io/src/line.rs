@@ -179,13 +179,14 @@ mod tests {
             };
             (taken, why)
         };
-        let ((), (taken, busy), quiet) = tokio::join!(send, take, quiet.next());
+        let wait = async { (quiet.next().await, begun.elapsed()) };
+        let ((), (taken, busy), (quiet, waited)) = tokio::join!(send, take, wait);
         assert_eq!(taken, sent);
         for why in [busy, quiet.map(drop).expect_err("nothing has come")] {
             assert!(matches!(why, Error::TimedOut(IDLE)), "{why}");
         }
         // The silent way ends with the other one, not before.
-        let late = begun.elapsed() - gap * sent;
+        let late = waited.saturating_sub(gap * sent);
         assert!(
             late >= IDLE && late < IDLE + Duration::from_secs(1),
             "{late:?}"
