@@ -10,7 +10,9 @@
 //! [`Timeouts::handshake`] or [`Timeouts::idle`]; plain TLS is fallen back to by policy alone;
 //! memory is bounded: beside the core's, an endpoint holds up to 128 KiB of what has come, 16 KiB
 //! as long as that is little, and 64 KiB that it sends; a middlebox as much of what has come for
-//! each neighbour, [`middlebox::MAX_WAITING`] bytes each way, and what its service adds.
+//! each neighbour, some two times [`middlebox::MAX_WAITING`] bytes each way, and what its service
+//! adds. Tickets of legs, for all sessions: up to 8 MiB of those that it has issued, and 512 of
+//! others, some 2 KiB each as a rule and 96 KiB at most; a middlebox has two stores of servers'.
 //! rustls holds up to 64 KiB of an unfinished handshake message and a record each way for each TLS
 //! session: one until a server has chosen this protocol, then one more for each middlebox, before
 //! anybody is authenticated. So a client costs a server some 200 KiB of memory, with 16 middleboxes

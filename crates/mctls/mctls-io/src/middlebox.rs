@@ -213,7 +213,7 @@ impl Side {
         if self.waiting() == 0 {
             self.out.clear();
             self.written = 0;
-        } else if self.written >= MAX_WAITING {
+        } else if self.written >= MAX_WAITING / 4 {
             self.out.drain(..self.written);
             self.written = 0;
         }

@@ -11,6 +11,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,12 +33,20 @@ use crate::tls::Tls;
 /// or expires, is believed no longer than this.
 pub(crate) const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 
-/// Most tickets that a party has issued and still takes; the oldest go first. About 1 KiB each.
+/// Most tickets that a party has issued and still takes; the oldest go first.
 const MAX_ISSUED: usize = 4096;
 
-/// Most tickets that a party keeps of others, and most of one name.
-const MAX_KEPT: usize = 4096;
-const MAX_OF_A_NAME: usize = 8;
+/// Longest of them, in bytes: with the certificates of the other side, some 1 KiB as a rule. Whose
+/// are longer is given none.
+const MAX_ISSUED_LEN: usize = 8 << 10;
+
+/// Most bytes of them all.
+const MAX_ISSUED_BYTES: usize = 8 << 20;
+
+/// Most tickets that a party keeps of others, and most of one name; the oldest go first. Each has
+/// the other side's certificates ([`crate::verify::MAX_CHAIN_LEN`]) and up to 64 KiB of its own.
+const MAX_KEPT: usize = 512;
+const MAX_OF_A_NAME: usize = 2;
 
 /// Who takes legs, in the role of TLS's server.
 #[derive(Clone)]
@@ -59,7 +68,7 @@ impl LegServer {
         let mut config = (*self.config).clone();
         config.session_storage = Arc::new(Issuer {
             issued: Arc::clone(&self.issued),
-            shown: Mutex::new(None),
+            shown: Mutex::new(Instant::now()),
         });
         Tls::server(&Arc::new(config), part)
     }
@@ -69,7 +78,7 @@ impl LegServer {
 #[derive(Clone)]
 pub(crate) struct LegClient {
     config: Arc<ClientConfig>,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<Kept<ServerName<'static>, Tls13ClientSessionValue>>>,
 }
 
 impl LegClient {
@@ -85,11 +94,22 @@ impl LegClient {
         let mut config = (*self.config).clone();
         let keeper = Keeper {
             kept: Arc::clone(&self.kept),
-            shown: Mutex::new(None),
+            shown: Mutex::new(Instant::now()),
         };
         let resumption = Resumption::store(Arc::new(keeper));
         config.resumption = resumption.tls12_resumption(Tls12Resumption::Disabled);
         Tls::client(&Arc::new(config), name, part)
+    }
+}
+
+#[cfg(test)]
+impl LegClient {
+    /// Another one with the same tickets.
+    pub(crate) fn sharing(&self, config: ClientConfig) -> Self {
+        Self {
+            config: Arc::new(config),
+            kept: Arc::clone(&self.kept),
+        }
     }
 }
 
@@ -117,59 +137,82 @@ struct Issued {
     tickets: HashMap<Vec<u8>, Ticket<Zeroizing<Vec<u8>>>>,
     /// Their numbers, the oldest first; those that are used are skipped.
     order: VecDeque<Vec<u8>>,
+    /// The lengths of all of them.
+    bytes: usize,
 }
 
 impl Issued {
     fn put(&mut self, number: Vec<u8>, ticket: Ticket<Zeroizing<Vec<u8>>>) {
-        while self.order.len() >= MAX_ISSUED {
-            if let Some(oldest) = self.order.pop_front() {
-                self.tickets.remove(&oldest);
-            }
+        let bytes = ticket.value.len();
+        while self.order.len() >= MAX_ISSUED || self.bytes + bytes > MAX_ISSUED_BYTES {
+            let Some(oldest) = self.order.pop_front() else {
+                return;
+            };
+            self.remove(&oldest);
         }
+        self.bytes += bytes;
         self.order.push_back(number.clone());
         self.tickets.insert(number, ticket);
     }
 
     fn take(&mut self, number: &[u8], now: Instant) -> Option<Ticket<Zeroizing<Vec<u8>>>> {
-        let ticket = self.tickets.remove(number);
+        let ticket = self.remove(number);
         ticket.filter(|ticket| ticket.is_fresh(now))
+    }
+
+    fn remove(&mut self, number: &[u8]) -> Option<Ticket<Zeroizing<Vec<u8>>>> {
+        let ticket = self.tickets.remove(number)?;
+        self.bytes -= ticket.value.len();
+        Some(ticket)
     }
 }
 
-/// The tickets of others, by their names.
-#[derive(Default)]
-struct Kept {
-    tickets: HashMap<ServerName<'static>, VecDeque<Ticket<Tls13ClientSessionValue>>>,
+/// The tickets of others, by their names, the oldest first.
+struct Kept<N, T> {
+    tickets: HashMap<N, VecDeque<Ticket<T>>>,
     count: usize,
 }
 
-impl Kept {
-    fn put(&mut self, name: ServerName<'static>, ticket: Ticket<Tls13ClientSessionValue>) {
-        if self.count >= MAX_KEPT {
-            self.drop_stale(ticket.shown);
+impl<N, T> Default for Kept<N, T> {
+    fn default() -> Self {
+        Self {
+            tickets: HashMap::new(),
+            count: 0,
         }
-        if self.count >= MAX_KEPT {
-            // Whoever knows so many pays for a handshake now and then.
-            self.tickets.clear();
-            self.count = 0;
+    }
+}
+
+impl<N: Clone + Eq + Hash, T> Kept<N, T> {
+    fn put(&mut self, name: N, ticket: Ticket<T>) {
+        let of_name = self.tickets.get(&name).map_or(0, VecDeque::len);
+        if of_name >= MAX_OF_A_NAME {
+            self.drop_oldest(&name);
+        } else if self.count >= MAX_KEPT {
+            let oldest = self.tickets.iter();
+            let oldest = oldest.min_by_key(|(_, own)| own.front().map(|ticket| ticket.shown));
+            if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
+                self.drop_oldest(&oldest);
+            }
         }
-        let own = self.tickets.entry(name).or_default();
-        if own.len() >= MAX_OF_A_NAME {
-            own.pop_front();
-            self.count -= 1;
-        }
-        own.push_back(ticket);
+        self.tickets.entry(name).or_default().push_back(ticket);
         self.count += 1;
     }
 
-    fn take(
-        &mut self,
-        name: &ServerName<'static>,
-        now: Instant,
-    ) -> Option<Ticket<Tls13ClientSessionValue>> {
+    fn drop_oldest(&mut self, name: &N) {
+        if let Some(own) = self.tickets.get_mut(name) {
+            self.count -= usize::from(own.pop_front().is_some());
+            if own.is_empty() {
+                self.tickets.remove(name);
+            }
+        }
+    }
+
+    fn take(&mut self, name: &N, now: Instant) -> Option<Ticket<T>> {
         let own = self.tickets.get_mut(name)?;
         let mut found = None;
-        while let (None, Some(ticket)) = (&found, own.pop_back()) {
+        while found.is_none()
+            && let Some(ticket) = own.pop_back()
+        {
             self.count -= 1;
             found = Some(ticket).filter(|ticket| ticket.is_fresh(now));
         }
@@ -177,14 +220,6 @@ impl Kept {
             self.tickets.remove(name);
         }
         found
-    }
-
-    fn drop_stale(&mut self, now: Instant) {
-        self.tickets.retain(|_, own| {
-            own.retain(|ticket| ticket.is_fresh(now));
-            !own.is_empty()
-        });
-        self.count = self.tickets.values().map(VecDeque::len).sum();
     }
 }
 
@@ -195,8 +230,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// One leg's view of what is issued.
 struct Issuer {
     issued: Arc<Mutex<Issued>>,
-    /// When the certificates of the leg that it resumes were shown.
-    shown: Mutex<Option<Instant>>,
+    /// When its certificates were shown, or those of the leg that it resumes: when it began, as
+    /// tickets may come at any time behind.
+    shown: Mutex<Instant>,
 }
 
 impl fmt::Debug for Issuer {
@@ -207,11 +243,12 @@ impl fmt::Debug for Issuer {
 
 impl StoresServerSessions for Issuer {
     fn put(&self, number: Vec<u8>, value: Vec<u8>) -> bool {
-        let ticket = Ticket {
-            value: Zeroizing::new(value),
-            shown: lock(&self.shown).unwrap_or_else(Instant::now),
-        };
-        lock(&self.issued).put(number, ticket);
+        let value = Zeroizing::new(value);
+        if value.len() > MAX_ISSUED_LEN {
+            return false;
+        }
+        let shown = *lock(&self.shown);
+        lock(&self.issued).put(number, Ticket { value, shown });
         true
     }
 
@@ -222,7 +259,7 @@ impl StoresServerSessions for Issuer {
 
     fn take(&self, number: &[u8]) -> Option<Vec<u8>> {
         let mut ticket = lock(&self.issued).take(number, Instant::now())?;
-        *lock(&self.shown) = Some(ticket.shown);
+        *lock(&self.shown) = ticket.shown;
         Some(std::mem::take(&mut *ticket.value))
     }
 
@@ -233,10 +270,10 @@ impl StoresServerSessions for Issuer {
 
 /// One leg's view of what is kept.
 struct Keeper {
-    kept: Arc<Mutex<Kept>>,
-    /// When the certificates of the leg that it resumes were shown. Where the other side would
-    /// rather see them again, this is too early, and its next ticket is forgotten too early.
-    shown: Mutex<Option<Instant>>,
+    kept: Arc<Mutex<Kept<ServerName<'static>, Tls13ClientSessionValue>>>,
+    /// The same. Where the other side would rather show certificates again than resume, this is too
+    /// early, and its next ticket is forgotten too early.
+    shown: Mutex<Instant>,
 }
 
 impl fmt::Debug for Keeper {
@@ -261,13 +298,13 @@ impl ClientSessionStore for Keeper {
     fn remove_tls12_session(&self, _: &ServerName<'static>) {}
 
     fn insert_tls13_ticket(&self, name: ServerName<'static>, value: Tls13ClientSessionValue) {
-        let shown = lock(&self.shown).unwrap_or_else(Instant::now);
+        let shown = *lock(&self.shown);
         lock(&self.kept).put(name, Ticket { value, shown });
     }
 
     fn take_tls13_ticket(&self, name: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
         let ticket = lock(&self.kept).take(name, Instant::now())?;
-        *lock(&self.shown) = Some(ticket.shown);
+        *lock(&self.shown) = ticket.shown;
         Some(ticket.value)
     }
 }
@@ -308,18 +345,68 @@ mod tests {
         assert!(issued.take(&number(MAX_ISSUED), start).is_some());
     }
 
+    fn issuer(all: &Arc<Mutex<Issued>>, begun: Instant) -> Issuer {
+        Issuer {
+            issued: Arc::clone(all),
+            shown: Mutex::new(begun),
+        }
+    }
+
     #[test]
     fn a_ticket_of_a_leg_that_was_resumed_is_as_old_as_the_first() {
         let all: Arc<Mutex<Issued>> = Arc::default();
-        let issuer = || Issuer {
-            issued: Arc::clone(&all),
-            shown: Mutex::new(None),
-        };
-        assert!(issuer().put(vec![1], vec![1]));
-        let first = lock(&all).tickets[&vec![1]].shown;
-        let second = issuer();
+        let now = Instant::now();
+        let first = now - MAX_AGE / 2;
+        assert!(issuer(&all, first).put(vec![1], vec![1]));
+        let second = issuer(&all, now);
         assert!(second.take(&[1]).is_some());
         assert!(second.put(vec![2], vec![2]));
         assert_eq!(lock(&all).tickets[&vec![2]].shown, first);
+    }
+
+    #[test]
+    fn a_ticket_that_comes_late_on_a_leg_is_as_old_as_the_leg() {
+        let all: Arc<Mutex<Issued>> = Arc::default();
+        let now = Instant::now();
+        assert!(issuer(&all, now - MAX_AGE).put(vec![1], vec![1]));
+        assert!(issuer(&all, now).take(&[1]).is_none());
+    }
+
+    #[test]
+    fn long_tickets_are_not_issued_and_all_together_have_a_bound() {
+        let all: Arc<Mutex<Issued>> = Arc::default();
+        let one = issuer(&all, Instant::now());
+        assert!(!one.put(vec![0], vec![0; MAX_ISSUED_LEN + 1]));
+        for number in 0..2 * MAX_ISSUED_BYTES / MAX_ISSUED_LEN {
+            assert!(one.put(number.to_be_bytes().to_vec(), vec![0; MAX_ISSUED_LEN]));
+        }
+        let all = lock(&all);
+        assert_eq!(all.bytes, MAX_ISSUED_BYTES);
+        assert_eq!(all.tickets.len(), MAX_ISSUED_BYTES / MAX_ISSUED_LEN);
+    }
+
+    #[test]
+    fn a_few_tickets_of_each_name_are_kept_and_the_oldest_go_first() {
+        let start = Instant::now();
+        let at = |seconds: usize| {
+            let seconds = u64::try_from(seconds).expect("few");
+            start + Duration::from_millis(seconds)
+        };
+        let mut kept: Kept<usize, usize> = Kept::default();
+        for name in 0..=MAX_KEPT {
+            let (value, shown) = (name, at(name));
+            kept.put(name, Ticket { value, shown });
+        }
+        assert_eq!(kept.count, MAX_KEPT);
+        assert!(kept.take(&0, start).is_none(), "the oldest went");
+        assert!(kept.take(&1, start).is_some(), "no other did");
+        for value in 0..=MAX_OF_A_NAME {
+            let shown = start;
+            kept.put(2, Ticket { value, shown });
+        }
+        let values = std::iter::from_fn(|| kept.take(&2, start));
+        let values: Vec<usize> = values.map(|ticket| ticket.value).collect();
+        assert_eq!(values, [2, 1], "the newest first");
+        assert_eq!(kept.count, MAX_KEPT - 2);
     }
 }

@@ -23,6 +23,19 @@ pub const MIDDLEBOX_USAGE: &[u8] = &[
 /// The same, as it is written in a configuration of OpenSSL.
 pub const MIDDLEBOX_USAGE_OID: &str = "2.25.173392805500454916924251427653178854024";
 
+/// Most bytes of the certificates that a leg shows: what is kept to resume it has a bound.
+pub(crate) const MAX_CHAIN_LEN: usize = 32 << 10;
+
+fn check_length(leaf: &CertificateDer<'_>, chain: &[CertificateDer<'_>]) -> Result<(), Error> {
+    let length = leaf.len() + chain.iter().map(|one| one.len()).sum::<usize>();
+    match length <= MAX_CHAIN_LEN {
+        true => Ok(()),
+        false => Err(Error::General(
+            "its certificates are longer than 32 KiB".into(),
+        )),
+    }
+}
+
 /// Middleboxes with a certificate for that use, from these authorities.
 #[derive(Debug)]
 pub(crate) struct Middleboxes {
@@ -37,6 +50,7 @@ impl Middleboxes {
         chain: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<(), Error> {
+        check_length(leaf, chain)?;
         let certificate = EndEntityCert::try_from(leaf).map_err(refused)?;
         let usage = KeyUsage::required(MIDDLEBOX_USAGE);
         let verified = certificate.verify_for_usage(
@@ -160,12 +174,13 @@ pub(crate) struct NamedByConfiguration {
 impl ServerCertVerifier for NamedByConfiguration {
     fn verify_server_cert(
         &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
+        leaf: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
         _: &ServerName<'_>,
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        check_length(leaf, chain)?;
         Ok(ServerCertVerified::assertion())
     }
 

@@ -565,3 +565,34 @@ fn what_is_said_in_context_0_has_a_known_form() {
         assert!(matches!(refused, Err(Error::Malformed(_))), "{payload:?}");
     }
 }
+
+/// The server's keys, which come upon `bind`, find the client's there.
+#[test]
+fn a_middlebox_says_nothing_before_it_has_the_clients_keys() {
+    let mut said = Vec::new();
+    run(&Setup::new(&[&[Read]], PathMode::Off), |envelope| {
+        said.push((envelope.from, envelope.message.clone()));
+        vec![envelope]
+    })
+    .expect("as the test has it");
+    let of_client = said.into_iter().filter(|(from, _)| *from == Party::Client);
+    let mut to_box = of_client.map(|(_, message)| message).skip(1);
+    let secret = |endpoint| crate::testing::leg_secret(endpoint, 0);
+    let waiting = crate::middlebox::Middlebox {
+        client: secret(Endpoint::Client),
+        server: secret(Endpoint::Server),
+        certificate: crate::testing::certificate(0),
+        server_certificate: crate::testing::SERVER_CERTIFICATE,
+    };
+    let mut next = || to_box.next().expect("as the test has it");
+    let bound = waiting.handle(Endpoint::Client, next());
+    let bound = bound.expect("as the test has it");
+    let mut replies = Vec::new();
+    let keys = next();
+    assert!(matches!(keys, Message::OwnKeys(_)));
+    bound
+        .handle(Endpoint::Client, keys, &mut replies)
+        .expect("as the test has it");
+    let kinds: Vec<u8> = replies.iter().map(|reply| reply.message.kind()).collect();
+    assert_eq!(kinds, [17, 17]);
+}

@@ -1,8 +1,8 @@
 //! A middlebox's handshake: two legs in, keys of its rights out.
 //!
 //! ```text
-//!  Middlebox      <-- start of the client: what it offers; then --> bind on both legs
-//!  Bound          <-- own keys of the client
+//!  Middlebox      <-- start of the client: what it offers
+//!  Bound          <-- own keys of the client; then --> bind on both legs
 //!                 <-- start of the server: what it has decided; its keys; then --> confirm on both
 //!  Confirmed      <-- ready of the client
 //!  Joined         records pass
@@ -102,12 +102,7 @@ impl Middlebox {
     /// # Errors
     /// [`Breach::Start`]: it is for another leg or place. [`Breach::MiddleboxCertificate`],
     /// [`Breach::ServerCertificate`]: the configuration names other parties.
-    pub fn handle(
-        self,
-        from: Endpoint,
-        message: Message,
-        out: &mut Vec<Reply>,
-    ) -> Result<Joining, Error> {
+    pub fn handle(self, from: Endpoint, message: Message) -> Result<Joining, Error> {
         let start = match message {
             Message::Start(start) => start,
             Message::Alert(alert) => return Err(Policy::PeerAlert(alert).into()),
@@ -130,12 +125,6 @@ impl Middlebox {
             client: bind(&self.client, Endpoint::Client),
             server: bind(&self.server, Endpoint::Server),
         };
-        for to in [Endpoint::Client, Endpoint::Server] {
-            out.push(Reply {
-                to,
-                message: Message::Bind(legs.of(to.other()).digest()),
-            });
-        }
         Ok(Joining::Bound(Box::new(Bound {
             offered: start,
             legs,
@@ -167,6 +156,13 @@ impl Bound {
             (Endpoint::Client, Message::OwnKeys(keys), None, decided) => {
                 let terms = &self.offered.configuration.terms;
                 check_grants(terms, self.offered.position, &keys.granted)?;
+                // Not before: the server's keys come upon this, and need the client's.
+                for to in [Endpoint::Client, Endpoint::Server] {
+                    out.push(Reply {
+                        to,
+                        message: Message::Bind(self.legs.of(to.other()).digest()),
+                    });
+                }
                 self.client_keys = Some(keys);
                 self.decided = decided;
                 Ok(Joining::Bound(self))

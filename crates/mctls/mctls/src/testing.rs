@@ -263,7 +263,7 @@ impl World {
         let mut out: Vec<Reply> = Vec::new();
         let slot = &mut self.boxes[position.index()];
         let next = match slot.take().expect("the middlebox has not failed") {
-            BoxState::Waiting(state) => state.handle(endpoint, message, &mut out)?,
+            BoxState::Waiting(state) => state.handle(endpoint, message)?,
             BoxState::Running(state) => state.handle(endpoint, message, &mut out)?,
         };
         *slot = Some(BoxState::Running(next));

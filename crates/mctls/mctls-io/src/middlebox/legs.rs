@@ -186,7 +186,7 @@ impl Legs {
             }
             let before = self.is_confirmed();
             let joining = match self.state.take() {
-                Some(State::Announced) => self.core()?.handle(from, message, &mut replies)?,
+                Some(State::Announced) => self.core()?.handle(from, message)?,
                 Some(State::Running(state)) => state.handle(from, message, &mut replies)?,
                 Some(State::Forwarding) | None => return Err(unexpected(message.kind())),
             };

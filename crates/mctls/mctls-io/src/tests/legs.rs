@@ -212,7 +212,7 @@ async fn an_alert_on_a_leg_is_heard_before_there_is_a_session() {
     );
 }
 
-fn shake(client: &mut Tls, server: &mut Tls) {
+pub(super) fn shake(client: &mut Tls, server: &mut Tls) {
     let mut data = Vec::new();
     for _ in 0..3 {
         let (mut there, mut back) = (Vec::new(), Vec::new());

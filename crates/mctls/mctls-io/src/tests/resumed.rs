@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mctls::config::{PathMode, Right};
+use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 
+use super::legs::shake;
 use super::pki::pki;
 use super::{
     BODY, Pair, Task, client_settings, forwards, middlebox, middlebox_settings, middlebox_with,
     received, server, session,
 };
-use crate::{Backends, Choice, Client, Error, KeyExchange, NextHop};
+use crate::tickets::{LegClient, LegServer};
+use crate::{Backends, Choice, Client, KeyExchange, NextHop, Part, tls};
 
 use Right::{Read, Write};
 
@@ -107,15 +110,21 @@ async fn a_server_behind_the_address_of_another_is_not_taken_for_it() {
     }
 }
 
-#[tokio::test]
-async fn a_client_that_trusts_other_authorities_resumes_nothing() {
-    let mut server = server().await;
-    let one = middlebox(1, forwards).await;
-    let known = client(&one.address, KeyExchange::Classical);
-    connected(&known, &one.address, &mut server).await;
-    let mut settings = client_settings(&[&one.address], &[[Read, Write]], PathMode::Off);
-    settings.middlebox_roots = Arc::new(rustls::RootCertStore::empty());
-    let stranger = Client::new(settings).expect("settings that can be used");
-    let refused = stranger.connect(&server.address, "server.test").await;
-    assert!(matches!(refused, Err(Error::Tls { .. })), "{refused:?}");
+/// Who verifies otherwise does not take over what another has verified.
+#[test]
+fn a_ticket_is_for_who_has_verified_the_certificate() {
+    let config = tls::middlebox_server(&pki().middlebox(1));
+    let server = LegServer::new(config.expect("a configuration"));
+    let config = || tls::client_leg(pki().roots(), KeyExchange::Classical);
+    let one = LegClient::new(config().expect("a configuration"));
+    let other = one.sharing(config().expect("a configuration"));
+    let is_resumed = |client: &LegClient| {
+        let name = ServerName::try_from("box-1.test").expect("a name");
+        let client = client.connect(name, Part::EndToEnd);
+        let mut client = client.expect("a session");
+        let mut server = server.accept(Part::EndToEnd).expect("a session");
+        shake(&mut client, &mut server);
+        client.is_resumed()
+    };
+    assert_eq!([&one, &one, &other].map(is_resumed), [false, true, false]);
 }
