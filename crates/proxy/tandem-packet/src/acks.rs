@@ -147,6 +147,21 @@ mod tests {
         Instant::from_micros(millis * 1_000)
     }
 
+    fn segment(ack: u32, payload: &[u8]) -> Vec<u8> {
+        SegmentRepr {
+            source: SocketAddr::from(([10, 0, 0, 1], 1)),
+            destination: SocketAddr::from(([10, 0, 0, 2], 443)),
+            seq: Seq(1),
+            ack: Seq(ack),
+            flags: TcpFlags::ACK,
+            window: 1,
+            options: Vec::new(),
+            payload: payload.to_vec(),
+            hop_limit: 1,
+        }
+        .build()
+    }
+
     struct Bench {
         filter: AckFilter,
         out: Outbox,
@@ -164,24 +179,21 @@ mod tests {
 
         /// A segment, and whose verdicts it brings.
         fn segment(&mut self, ack: u32, payload: &[u8], now: u64) -> Vec<(u64, Verdict)> {
-            let bytes = SegmentRepr {
-                source: SocketAddr::from(([10, 0, 0, 1], 1)),
-                destination: SocketAddr::from(([10, 0, 0, 2], 443)),
-                seq: Seq(1),
-                ack: Seq(ack),
-                flags: TcpFlags::ACK,
-                window: 1,
-                options: Vec::new(),
-                payload: payload.to_vec(),
-                hop_limit: 1,
-            }
-            .build();
+            let bytes = segment(ack, payload);
             let packet = TcpPacket::parse(&bytes).expect("a segment");
             self.filter.next(&packet, &mut self.out);
             let owed = Owed::new(VerdictToken(self.next));
             self.next += 1;
             self.filter
                 .pass(owed, &packet, (at(now), PATIENCE), &mut self.out);
+            self.verdicts()
+        }
+
+        /// A segment that the writer takes; whose verdicts it brings.
+        fn written(&mut self, ack: u32, payload: &[u8]) -> Vec<(u64, Verdict)> {
+            let bytes = segment(ack, payload);
+            let packet = TcpPacket::parse(&bytes).expect("a segment");
+            self.filter.next(&packet, &mut self.out);
             self.verdicts()
         }
 
@@ -214,6 +226,33 @@ mod tests {
         assert_eq!(bench.segment(30, b"", 3), []);
         assert_eq!(bench.expire(42), []);
         assert_eq!(bench.expire(43), [(3, Verdict::Accept)]);
+    }
+
+    #[test]
+    fn what_is_not_sent_is_counted() {
+        let mut bench = Bench::new();
+        bench.segment(10, b"", 0);
+        bench.segment(20, b"", 1);
+        let bytes = segment(20, b"data");
+        let packet = TcpPacket::parse(&bytes).expect("a segment");
+        bench.filter.next(&packet, &mut bench.out);
+        let outputs: Vec<Output> = std::iter::from_fn(|| bench.out.poll()).collect();
+        assert!(
+            matches!(outputs[..], [Output::Event(Event::AckAbsorbed), _]),
+            "{outputs:?}"
+        );
+    }
+
+    #[test]
+    fn an_acknowledgement_after_a_segment_that_was_written_waits_as_long_as_any() {
+        let mut bench = Bench::new();
+        bench.segment(10, b"", 0);
+        bench.segment(20, b"", 1);
+        assert_eq!(bench.written(20, b"data"), [(1, Verdict::Drop)]);
+        bench.written(20, b"more");
+        assert_eq!(bench.segment(30, b"", 30), []);
+        assert_eq!(bench.expire(69), []);
+        assert_eq!(bench.expire(70), [(2, Verdict::Accept)]);
     }
 
     #[test]
