@@ -94,6 +94,25 @@ mod tests {
     }
 
     #[test]
+    fn only_the_dictionary_is_read_at_a_low_level() {
+        // Each piece is in the dictionary once, and its beginning many times after it: a search
+        // that gives up soon finds no more than that.
+        let mut dictionary = noise(480, 1);
+        let mut pieces: Vec<Vec<u8>> = dictionary.chunks(60).map(<[u8]>::to_vec).collect();
+        for piece in &pieces {
+            for other in 0..40 {
+                dictionary.extend_from_slice(&piece[..6]);
+                dictionary.push(other);
+            }
+        }
+        pieces.reverse();
+        let bytes = pieces.concat();
+        let short = deflate(&dictionary, &bytes).expect("shorter");
+        assert!(short.len() < 40, "{}", short.len());
+        assert_eq!(inflate(&dictionary, &short, bytes.len()), Some(bytes));
+    }
+
+    #[test]
     fn noise_is_not_made_longer() {
         assert_eq!(deflate(&[], &noise(400, 1)), None);
         assert_eq!(deflate(b"dictionary", b""), None);

@@ -185,37 +185,29 @@ impl<'t> Planner<'t> {
             .min_by_key(Vec::len)
     }
 
-    /// What is copied, with runs of this length and more that are worth a place, or lie at it.
+    /// What is copied, with runs of this length and more that are worth a place.
     fn copies_by_place(&self, min_run: usize) -> Copies {
         let sources: Vec<&[u8]> = self.sources.iter().map(|(_, source)| &**source).collect();
         let mut copies = self.copies.clone();
-        let mut named: Vec<Name> = copies.0.iter().map(|copied| copied.name).collect();
-        let mut last: Option<Copied> = None;
         let runs = self.runs(&copies, &sources);
         for run in runs.iter().filter(|run| run.length >= min_run) {
             let (name, _) = self.sources[run.source];
-            let goes_on = last.as_ref().is_some_and(|last| {
-                last.name == name && last.offset + (run.at - last.range.start) == run.offset
-            });
-            let is_worth = goes_on
-                || match name {
-                    Name::Digest(_) if !named.contains(&name) => {
-                        let own = runs.iter().filter(|other| other.source == run.source);
-                        let gain = own.map(|run| run.length.saturating_sub(JUMP_COST + 1));
-                        gain.sum::<usize>() > Reference::LEN
-                    }
-                    Name::Digest(_) => run.length > JUMP_COST + 1,
-                    Name::Number(number) => run.length > JUMP_COST + number_len(number),
-                };
+            let is_worth = match name {
+                // A run of [`MIN_RUN`] bytes is worth a place.
+                Name::Digest(_) if self.is_copied(name) => true,
+                Name::Digest(_) => {
+                    let own = runs.iter().filter(|other| other.source == run.source);
+                    let gain = own.map(|run| run.length.saturating_sub(JUMP_COST + 1));
+                    gain.sum::<usize>() > Reference::LEN
+                }
+                Name::Number(number) => run.length > JUMP_COST + number_len(number),
+            };
             if is_worth {
-                named.push(name);
-                let copied = Copied {
+                copies.insert(Copied {
                     range: run.at..run.at + run.length,
                     name,
                     offset: run.offset,
-                };
-                copies.insert(copied.clone());
-                last = Some(copied);
+                });
             }
         }
         copies
@@ -377,13 +369,21 @@ impl<'t> Planner<'t> {
         let mut own = runs.iter().filter(|run| run.source == source);
         match name {
             Name::Digest(_) => {
-                let is_named = self.copies.0.iter().any(|copied| copied.name == name);
-                let cost = if is_named { 0 } else { Reference::LEN };
+                let cost = if self.is_copied(name) {
+                    0
+                } else {
+                    Reference::LEN
+                };
                 own.map(|run| run.length - RUN_COST).sum::<usize>() > cost
             }
             // Written with each run, and each run is worth that.
             Name::Number(_) => encoding.can_inflate() && own.next().is_some(),
         }
+    }
+
+    /// Whether the reader is to copy from this anyway.
+    fn is_copied(&self, name: Name) -> bool {
+        self.copies.0.iter().any(|copied| copied.name == name)
     }
 
     /// What lies before, between and behind the copies.
@@ -504,16 +504,34 @@ mod tests {
     }
 
     #[test]
+    fn pieces_that_touch_come_in_any_order_too() {
+        let target = noise(100, 1);
+        for encoding in [Encoding::One, Encoding::Three] {
+            let mut plan = Planner::new(&target);
+            plan.copy(NAMES[0], 50, once(50..100));
+            plan.copy(NAMES[0], 0, once(0..50));
+            let delta = plan.finish(encoding).expect("all is held");
+            assert!(delta.len() < 30, "{}", delta.len());
+            assert_eq!(rebuilt(encoding, &delta, &[&target]), target);
+        }
+    }
+
+    #[test]
     fn a_source_is_named_only_where_it_is_worth_its_name() {
         let source: Arc<[u8]> = noise(200, 1).into();
-        for (alike, is_worth) in [(23, false), (24, true)] {
+        for (encoding, alike, is_worth) in [
+            (Encoding::One, 23, false),
+            (Encoding::One, 24, true),
+            (Encoding::Three, 22, false),
+            (Encoding::Three, 23, true),
+        ] {
             let target = [&noise(50, 2)[..], &source[100..100 + alike], &noise(50, 3)].concat();
             let mut plan = Planner::new(&target);
             plan.search([(NAMES[0], source.clone())]);
-            let delta = plan.finish(Encoding::One);
+            let delta = plan.finish(encoding);
             assert_eq!(delta.is_some(), is_worth, "{alike}");
             if let Some(delta) = delta {
-                assert_eq!(rebuilt(Encoding::One, &delta, &[&source]), target);
+                assert_eq!(rebuilt(encoding, &delta, &[&source]), target);
             }
         }
     }
@@ -555,6 +573,64 @@ mod tests {
     }
 
     #[test]
+    fn a_run_is_worth_a_place_where_it_is_longer_than_place_and_name() {
+        let source: Arc<[u8]> = noise(200, 1).into();
+        // Numbers whose names take one, two, three and four bytes; runs shorter than 8 bytes are
+        // not looked for.
+        for (number, shortest) in [
+            (0x3f, 8),
+            (0x40, 8),
+            (0x1fff, 8),
+            (0x2000, 9),
+            (0xf_ffff, 9),
+            (0x10_0000, 10),
+        ] {
+            for (alike, is_worth) in [(shortest - 1, false), (shortest, true)] {
+                let target = [&noise(50, 2)[..], &source[20..20 + alike], &noise(50, 3)].concat();
+                let mut plan = Planner::new(&target);
+                plan.search([(Name::Number(number), source.clone())]);
+                let delta = plan.finish(Encoding::Three);
+                assert_eq!(delta.is_some(), is_worth, "{number:x} {alike}");
+                if let Some(delta) = &delta {
+                    let delta = Delta::parse(Encoding::Three, delta, 1 << 16).expect("our own");
+                    let mut source = Numbered(number, source.clone());
+                    assert_eq!(delta.apply(&mut source), Ok(target));
+                }
+            }
+        }
+    }
+
+    /// What something of the same shape costs, in which these ranges are new.
+    fn cost_with_new(earlier: &[u8], new: impl IntoIterator<Item = Range<usize>>) -> usize {
+        let mut target = earlier.to_vec();
+        for range in new {
+            target[range].iter_mut().for_each(|byte| *byte ^= 0x55);
+        }
+        let mut plan = Planner::new(&target);
+        plan.follow(Name::Number(0), earlier.into());
+        let delta = plan.finish(Encoding::Three).expect("it is alike");
+        let parsed = Delta::parse(Encoding::Three, &delta, 1 << 16).expect("our own");
+        let mut source = Numbered(0, earlier.into());
+        assert_eq!(parsed.apply(&mut source), Ok(target));
+        delta.len()
+    }
+
+    #[test]
+    fn what_lies_at_its_place_is_copied_from_four_bytes_on() {
+        // Too short for a run that is looked for elsewhere: at the start, at the end, in between.
+        let earlier = noise(55, 1);
+        assert_eq!(cost_with_new(&earlier, once(5..50)), 1 + (1 + 45) + 1);
+        assert_eq!(cost_with_new(&earlier, once(5..52)), 1 + (1 + 50));
+        let between = [5..20, 24..50];
+        assert_eq!(
+            cost_with_new(&earlier, between),
+            1 + (1 + 15) + 1 + (1 + 26) + 1
+        );
+        let too_short = [5..20, 23..50];
+        assert_eq!(cost_with_new(&earlier, too_short), 1 + (1 + 45) + 1);
+    }
+
+    #[test]
     fn what_has_the_shape_of_the_last_costs_little_more_than_its_fields() {
         // A header, a field, a short field between two that differ, a long tail.
         let earlier: Arc<[u8]> = noise(500, 1).into();
@@ -577,12 +653,14 @@ mod tests {
         let words =
             b"0@0>0<http://crl3.digicert.com/DigiCertGlobalRootG2.crl0http://r1.c.lencr.org/";
         let earlier = noise(900, 1);
-        let target = [&earlier[..400], &words.repeat(3), &earlier[400..]].concat();
+        // What may not be compressed does not keep the rest from it.
+        let key = noise(10, 2);
+        let target = [&key, &earlier[..400], &words.repeat(3), &earlier[400..]].concat();
         let mut plan = Planner::new(&target);
         plan.follow(Name::Number(0), earlier.clone().into());
         plan.compress(300..target.len() - 100);
         let delta = plan.finish(Encoding::Three).expect("most is alike");
-        assert!(delta.len() < 110, "{}", delta.len());
+        assert!(delta.len() < 125, "{}", delta.len());
         let delta = Delta::parse(Encoding::Three, &delta, 1 << 16).expect("our own");
         assert_eq!(delta.apply(&mut Numbered(0, earlier.into())), Ok(target));
     }
@@ -611,12 +689,17 @@ mod tests {
     fn a_source_that_is_named_anyway_costs_no_second_name() {
         let source = noise(200, 1);
         let target = [&source[..40], &noise(30, 2), &source[100..120], b"end"].concat();
-        for (name, copies) in [(NAMES[0], 2), (NAMES[1], 1)] {
+        for (encoding, name, copies) in [
+            (Encoding::One, NAMES[0], 2),
+            (Encoding::One, NAMES[1], 1),
+            (Encoding::Three, NAMES[0], 2),
+            (Encoding::Three, NAMES[1], 1),
+        ] {
             let mut plan = Planner::new(&target);
             plan.copy(NAMES[0], 0, once(0..40));
             plan.search([(name, source.clone().into())]);
-            let delta = plan.finish(Encoding::One).expect("something is held");
-            let delta = Delta::parse(Encoding::One, &delta, 1 << 16).expect("our own encoding");
+            let delta = plan.finish(encoding).expect("something is held");
+            let delta = Delta::parse(encoding, &delta, 1 << 16).expect("our own encoding");
             let is_copy =
                 |instruction: &&Instruction| matches!(instruction, Instruction::Copy { .. });
             assert_eq!(delta.instructions().iter().filter(is_copy).count(), copies);
@@ -744,6 +827,33 @@ mod tests {
             delta.len()
         });
         assert!(sizes[1] * 4 < sizes[0] * 3, "{sizes:?}");
+    }
+
+    #[test]
+    fn a_literal_before_what_is_compressed_stays_before_it() {
+        let words =
+            b"0@0>0<http://crl3.digicert.com/DigiCertGlobalRootG2.crl0http://r1.c.lencr.org/";
+        for length in [MIN_COMPRESSED - 1, MIN_COMPRESSED] {
+            let target = [&noise(20, 1), &words[..length]].concat();
+            for encoding in [Encoding::Two, Encoding::Three] {
+                let mut plan = Planner::new(&target);
+                plan.compress(20..target.len());
+                let delta = plan.finish(encoding);
+                assert_eq!(delta.is_some(), length == MIN_COMPRESSED, "{length}");
+                if let Some(delta) = delta {
+                    assert_eq!(rebuilt(encoding, &delta, &[]), target);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_copy_of_nothing_is_not_written() {
+        for encoding in [Encoding::One, Encoding::Two, Encoding::Three] {
+            let mut with = DeltaWriter::new(encoding);
+            with.copy(Name::Digest(NAMES[0]), 5, 0);
+            assert_eq!(with.finish(), DeltaWriter::new(encoding).finish());
+        }
     }
 
     #[test]
