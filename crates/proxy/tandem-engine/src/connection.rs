@@ -23,7 +23,7 @@ use tandem_wire::{Instant, UnixTime};
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::objects::{Flight, Sender};
-use crate::peer::{Asked, Crossed, Role};
+use crate::peer::{Asked, Crossed, Note, Role, TICKET_LIFETIME};
 use crate::rewrite::{Ground, Outgoing};
 use crate::transcript::{Handshake, Pass, Stage};
 
@@ -253,6 +253,8 @@ impl Connection {
             && engine.peer().hellos.answered(&hello, flight)
         {
             engine.tell(Event::FlightLearned);
+            let hello = hello.bytes;
+            engine.note(&Note::Answered { hello, flight });
         }
         let site = self.site(moment.server);
         let (store, wall) = (&mut engine.store, moment.wall);
@@ -293,6 +295,9 @@ impl Connection {
             && self.stage() == Stage::Pass(Pass::Tls13)
             && let Some(hello) = self.handshake.hello(streams.client)
         {
+            if engine.peer().hellos.is_new(&hello) {
+                engine.note(&Note::Sealed { hello: hello.bytes });
+            }
             engine.peer().hellos.sealed(&hello);
         }
         let taken = match self.stage() {
@@ -311,6 +316,14 @@ impl Connection {
                 .learn(&site, &ticket, lifetime, moment.now)
             {
                 engine.tell(Event::TicketLearned);
+                let lifetime = lifetime.unwrap_or(TICKET_LIFETIME).min(TICKET_LIFETIME);
+                let until = UnixTime(moment.wall.0.saturating_add(lifetime.as_secs()));
+                let ticket = &*ticket;
+                engine.note(&Note::Ticket {
+                    site,
+                    ticket,
+                    until,
+                });
             }
         }
     }

@@ -5,19 +5,25 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tandem_delta::Source;
 use tandem_record_key::{Direction, RecordKey};
-use tandem_store::{Site, Store};
-use tandem_wire::Instant;
+use tandem_store::{Kind, Site, Store};
+use tandem_wire::{Instant, UnixTime};
 
 use crate::event::{Event, UnusedKey};
+use crate::objects::hello::Hello;
 use crate::peer::filter::{Fingerprint, Rate};
-use crate::peer::{Authorities, Epoch, Peer, PeerId, Peers, Role, SessionTickets};
+use crate::peer::{Authorities, Epoch, Note, Peer, PeerId, Peers, Role, SessionTickets};
 use crate::renewal::Watch;
 use crate::rewrite::thesis::Codes;
 use crate::rewrite::{Ground, LocalSource};
 use crate::sealed::{KeyClient, LateKeys, ReleasedKeys};
+use crate::transcript::Handshake;
+
+/// Most notes that wait to be taken: what some hundred handshakes a second make.
+const MAX_NOTES: usize = 1_024;
 
 /// How the client-side proxy comes to know what of a client's chain the server-side one holds
 /// (McVeety 2009, section 2.4.1).
@@ -64,6 +70,10 @@ pub struct Engine<S> {
     /// At the client side: clients that hand in keys.
     pub(crate) clients: LateKeys<KeyClient>,
     peers: Peers,
+    /// Which of them the next calls are about.
+    facing: PeerId,
+    /// What is remembered of peers since it was last taken, where somebody takes it.
+    notes: Option<Vec<(PeerId, Vec<u8>)>>,
     events: Vec<Event>,
 }
 
@@ -88,6 +98,8 @@ impl<S: Store> Engine<S> {
             late: LateKeys::default(),
             clients: LateKeys::default(),
             peers: Peers::new(role),
+            facing: PeerId::OTHER_END,
+            notes: None,
             events: Vec::new(),
         }
     }
@@ -110,6 +122,77 @@ impl<S: Store> Engine<S> {
         self
     }
 
+    /// The same engine, which also makes notes of what it remembers of each peer, for other proxies
+    /// at its end ([`Engine::notes`], [`Engine::recall`]).
+    #[must_use]
+    pub fn with_notes(mut self) -> Self {
+        self.notes = Some(Vec::new());
+        self
+    }
+
+    /// The notes that were made since this was last asked; of too many, the first.
+    pub fn notes(&mut self) -> Vec<(PeerId, Vec<u8>)> {
+        self.notes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Takes in notes of this peer that another proxy at this end has made, or anybody: what is in
+    /// them is remembered as if it had been seen here, the first note first. The rest is left.
+    /// Returns how many were of use.
+    pub fn recall<'n>(
+        &mut self,
+        peer: PeerId,
+        notes: impl IntoIterator<Item = &'n [u8]>,
+        (now, wall): (Instant, UnixTime),
+    ) -> usize {
+        self.face(peer);
+        let read = notes.into_iter().filter_map(Note::read);
+        read.filter(|note| self.recall_one(note, (now, wall)))
+            .count()
+    }
+
+    fn recall_one(&mut self, note: &Note<'_>, (now, wall): (Instant, UnixTime)) -> bool {
+        match note {
+            Note::Answered { hello, flight } => read_hello(hello, |hello| {
+                let hellos = &mut self.peer().hellos;
+                hellos.is_new(hello) && {
+                    hellos.learn(hello);
+                    hellos.answered(hello, flight)
+                }
+            }),
+            Note::Sealed { hello } => read_hello(hello, |hello| {
+                let hellos = &mut self.peer().hellos;
+                hellos.is_new(hello) && {
+                    hellos.learn(hello);
+                    hellos.sealed(hello);
+                    true
+                }
+            }),
+            Note::Ticket {
+                site,
+                ticket,
+                until,
+            } => {
+                let left = until.0.saturating_sub(wall.0);
+                let left = Duration::from_secs(left);
+                !left.is_zero() && self.peer().tickets.learn(site, ticket, Some(left), now)
+            }
+            Note::Chain(chain) => {
+                let id = self.store.learn(Kind::Chain, None, chain, wall);
+                self.store.holds(Kind::Chain, &id)
+            }
+        }
+    }
+
+    /// Makes a note of the peer that it is about, where somebody takes them.
+    pub(crate) fn note(&mut self, note: &Note<'_>) {
+        let peer = self.facing;
+        if let Some(notes) = self.notes.as_mut().filter(|notes| notes.len() < MAX_NOTES)
+            && let Some(bytes) = note.write()
+        {
+            notes.push((peer, bytes));
+        }
+    }
+
     /// What is held here.
     pub fn store(&mut self) -> &mut S {
         &mut self.store
@@ -126,14 +209,20 @@ impl<S: Store> Engine<S> {
         self.events.drain(..)
     }
 
-    /// What is known of the other proxy: in packet mode none says which it is, so there is one.
+    /// From now on it is about this peer. Without this call there is one, [`PeerId::OTHER_END`]: in
+    /// packet mode no proxy says which it is.
+    pub fn face(&mut self, peer: PeerId) {
+        self.facing = peer;
+    }
+
+    /// What is known of the proxy that it is about.
     pub(crate) fn peer(&mut self) -> &mut Peer {
-        self.peers.get(PeerId::OTHER_END, Epoch::UNANNOUNCED)
+        self.peers.get(self.facing, Epoch::UNANNOUNCED)
     }
 
     /// The same, beside what is held here.
     pub(crate) fn peer_and_store(&mut self) -> (&mut Peer, &mut S) {
-        let peer = self.peers.get(PeerId::OTHER_END, Epoch::UNANNOUNCED);
+        let peer = self.peers.get(self.facing, Epoch::UNANNOUNCED);
         (peer, &mut self.store)
     }
 
@@ -258,6 +347,11 @@ impl<S: Store> Engine<S> {
         self.peer().tickets.learn(site, ticket, None, now);
     }
 
+    /// Of how many peers something is remembered.
+    pub fn known_peers(&self) -> u64 {
+        self.peers.count()
+    }
+
     /// How many hellos are remembered, and about how many bytes they take.
     pub fn hello_templates(&self) -> (usize, usize) {
         self.peers.hello_templates()
@@ -268,4 +362,12 @@ impl<S: Store> Engine<S> {
     pub fn forget_tickets(&mut self) {
         self.peer().tickets = SessionTickets::new(self.role);
     }
+}
+
+/// What is made of a hello that is alone in these bytes; `false` where none is.
+fn read_hello(bytes: &[u8], made: impl FnOnce(&Hello<'_>) -> bool) -> bool {
+    let mut handshake = Handshake::new();
+    handshake.client_sent(bytes);
+    let read = handshake.hello(bytes);
+    read.is_some_and(|hello| hello.bytes.len() == bytes.len() && made(&hello))
 }

@@ -18,7 +18,7 @@ use crate::connection::{Connection, Moment, Streams};
 use crate::engine::{ClientCertificates, Engine};
 use crate::objects::hello::Hello;
 use crate::objects::{Flight, Sender};
-use crate::peer::{HelloTemplates, Hints, Peer, Possession, Role, expected_chains};
+use crate::peer::{HelloTemplates, Hints, Peer, PeerId, Possession, Role, expected_chains};
 use crate::rewrite::thesis::{self, Codes, Expanded};
 use crate::rewrite::{
     FlightSource, KnownHello, LocalSource, StoreSource, plan_after, plan_flight, plan_numbered,
@@ -29,13 +29,36 @@ use crate::transcript::{Handshake, Stage};
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 3] = [
+pub const CHECKS: [(&str, Check); 4] = [
     ("handshake_read_along", handshake_read_along),
+    ("peer_notes", peer_notes),
     ("sealed_flight", sealed_flight),
     ("thesis_messages", thesis_messages),
 ];
 
 const NOW: UnixTime = UnixTime(1_790_000_000);
+
+/// A note out of a shared store, whoever put it there: what is made of it is bounded, and it is taken
+/// once.
+pub fn peer_notes(data: &[u8]) {
+    let mut engine = Engine::new(
+        Role::ServerSide,
+        ClientCertificates::Persistent,
+        None,
+        MemoryStore::default(),
+    )
+    .with_hello_templates();
+    let peer = PeerId([1; 32]);
+    let mut sizes = Vec::new();
+    for _ in 0..2 {
+        let used = engine.recall(peer, [data], (Instant::ZERO, NOW));
+        assert!(used <= 1);
+        sizes.push((engine.hello_templates(), engine.session_tickets()));
+    }
+    assert_eq!(sizes[0], sizes[1]);
+    let ((hellos, hello_bytes), (tickets, ticket_bytes)) = sizes[0];
+    assert!(hellos + tickets <= 1 && hello_bytes + ticket_bytes <= data.len() + 512);
+}
 
 /// Both directions of a connection, the client's first with its length in two bytes: read byte by
 /// byte as at once; a flight that is found is rebuilt to the byte in both formats.

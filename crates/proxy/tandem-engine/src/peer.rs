@@ -10,6 +10,7 @@ mod far_side;
 pub mod filter;
 mod hellos;
 pub mod intention;
+mod note;
 mod peers;
 mod possession;
 mod publisher;
@@ -20,11 +21,12 @@ pub use authorities::Authorities;
 pub(crate) use client_chain::{Believed, ClientChain};
 pub(crate) use far_side::FarSide;
 pub(crate) use hellos::{Expected, HelloTemplates, Template};
+pub(crate) use note::Note;
 pub use peers::{Epoch, PeerId, Peers};
 pub use possession::{Hints, Possession, expected_chains};
 pub use publisher::{Asked, Crossed};
 pub(crate) use publisher::{Decision, Publisher};
-pub(crate) use tickets::SessionTickets;
+pub(crate) use tickets::{LIFETIME as TICKET_LIFETIME, SessionTickets};
 
 /// Which end of the link a proxy is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -58,6 +58,7 @@ mod reader;
 mod relay;
 pub mod renewal;
 mod rules;
+mod shared_store;
 mod tariff;
 mod way_out;
 mod writer;
@@ -73,6 +74,7 @@ pub use relay::{CLIENT_HOLD, KEY_HOLD, Relay, SERVER_HOLD, SILENCE};
 pub use rules::{
     Action, ClientRule, ClientRuleError, Decision, FirstFlight, Hello, Parts, Rules, ServerName,
 };
+pub use shared_store::{Recalled, SharedStore};
 pub use tariff::{
     Bill, ByteUnit, LongSession, Money, MoneyError, Spent, Tariff, TariffError, plain_bytes,
 };

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use tandem_engine::Engine;
+use tandem_engine::{Engine, PeerId};
 use tandem_link::tunnel::{Ending, Malformed, Open, Target};
 use tandem_store::{Site, Store};
 use tandem_wire::Instant;
@@ -35,6 +35,8 @@ pub struct Relay {
     state: State,
     handshakes: Handshakes,
     client_keys: ClientKeys,
+    /// Whose tunnel it is in.
+    peer: PeerId,
     out: VecDeque<Output>,
 }
 
@@ -67,6 +69,7 @@ impl Relay {
             state: State::Over,
             handshakes: Handshakes::Shortened,
             client_keys: ClientKeys::AsTold,
+            peer: PeerId::OTHER_END,
             out: VecDeque::new(),
         };
         match open.write(&mut opening) {
@@ -85,6 +88,7 @@ impl Relay {
             state: State::Arriving(Arriving::default()),
             handshakes: Handshakes::Shortened,
             client_keys: ClientKeys::AsTold,
+            peer: PeerId::OTHER_END,
             out: VecDeque::new(),
         }
     }
@@ -127,6 +131,13 @@ impl Relay {
         self
     }
 
+    /// The same, before anything has happened, in the tunnel of this peer, where there are several.
+    #[must_use]
+    pub fn of_peer(mut self, peer: PeerId) -> Self {
+        self.peer = peer;
+        self
+    }
+
     /// Something happened.
     pub fn handle_input<S: Store>(
         &mut self,
@@ -134,6 +145,7 @@ impl Relay {
         engine: &mut Engine<S>,
         clock: Clock,
     ) {
+        engine.face(self.peer);
         let done = match (&mut self.state, input) {
             (State::Over, _) => Ok(()),
             (_, Input::EndpointFailed(ending)) => {
@@ -232,6 +244,7 @@ impl Relay {
 
     /// The time has come that [`Relay::poll_timeout`] said. Too early, nothing happens.
     pub fn handle_timeout<S: Store>(&mut self, engine: &mut Engine<S>, clock: Clock) {
+        engine.face(self.peer);
         if let State::Joined(joined) = &mut self.state {
             let cx = &mut Context {
                 engine,

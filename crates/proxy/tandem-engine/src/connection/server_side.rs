@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use tandem_delta::Reference;
-use tandem_store::Store;
+use tandem_store::{Kind, Store};
 use tandem_wire::Instant;
 
 use super::{Connection, Moment, Said, Streams, Word};
@@ -15,7 +15,7 @@ use crate::engine::{ClientCertificates, Engine};
 use crate::event::Event;
 use crate::peer::filter::Filter;
 use crate::peer::intention::HeldBits;
-use crate::peer::{Asked, Crossed, Decision, Expected, Peer};
+use crate::peer::{Asked, Crossed, Decision, Expected, Note, Peer};
 use crate::rewrite::Ground;
 
 impl Connection {
@@ -119,6 +119,7 @@ impl Connection {
         };
         let (Peer { publisher, .. }, store) = engine.peer_and_store();
         let was_held = goes_by_filter && publisher.is_held(&chain.id(), store, moment.now);
+        let is_new = !store.holds(Kind::Chain, &chain.id());
         let learned = self
             .handshake
             .learn_client(streams.client, store, moment.wall);
@@ -135,5 +136,9 @@ impl Connection {
             }
         }
         engine.tell(Event::ClientChainLearned);
+        let flight = self.handshake.client_flight();
+        if is_new && let Some(chain) = flight.and_then(|it| it.certificates(streams.client)) {
+            engine.note(&Note::Chain(chain.iter().map(|der| &**der).collect()));
+        }
     }
 }

@@ -158,6 +158,14 @@ impl HelloTemplates {
         is_new
     }
 
+    /// Whether nothing is known of how this hello was answered.
+    pub(crate) fn is_new(&self, hello: &Hello<'_>) -> bool {
+        let held = self.held.get(&number_of(hello.bytes));
+        held.is_none_or(|held| {
+            &*held.bytes != hello.bytes || matches!(held.answer, Answer::Unknown)
+        })
+    }
+
     /// Remembers the server's first flight after a hello. `true`: it is new here.
     pub(crate) fn answered(&mut self, hello: &Hello<'_>, flight: &[u8]) -> bool {
         if flight.len() > MAX_FLIGHT_LEN {

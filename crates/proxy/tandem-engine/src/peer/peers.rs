@@ -35,7 +35,7 @@ const MAX_PEERS: usize = 4_096;
 const fn max_bytes(role: Role) -> usize {
     match role {
         Role::ClientSide => 8 << 20,
-        Role::ServerSide => 64 << 20,
+        Role::ServerSide => 256 << 20,
     }
 }
 
@@ -81,6 +81,11 @@ impl Peers {
         }
         let fresh = || Entry::new(id, epoch, self.role);
         &mut self.current.get_or_insert_with(fresh).peer
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.current.iter().chain(self.others.values()).count() as u64
     }
 
     /// How many session tickets are remembered, and about how many bytes they take.

@@ -33,7 +33,7 @@ const MAX_LEN: usize = 16 << 10;
 
 /// How long a ticket is held of which the server does not say for how long it takes it, and the
 /// longest of all: clients forget sooner (RFC 5246, section F.1.4, suggests 24 hours).
-const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How much longer the server's side holds a ticket: it must not be the first to forget.
 const GRACE: Duration = Duration::from_secs(60 * 60);

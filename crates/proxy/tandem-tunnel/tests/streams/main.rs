@@ -5,6 +5,7 @@ mod support;
 
 mod captures;
 mod hostile;
+mod moves;
 mod recorded;
 mod relays;
 mod renewals;
