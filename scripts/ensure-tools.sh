@@ -2,7 +2,7 @@
 # Makes sure that the tools which the make targets call are there.
 #
 #   scripts/ensure-tools.sh GROUP...      groups: rust build deny fuzz mutants models lab tunnels openssl visits interop
-#   browsers page cost package dns python
+#   browsers page cost package dns python fleet
 #
 # Quiet and quick when nothing is missing. On Debian and Ubuntu, as root, it installs what is missing; elsewhere
 # it says what to install. It never installs a Rust toolchain: it says how.
@@ -60,9 +60,14 @@ DNS_TOOLS=(dig:bind9-dnsutils delv:bind9-dnsutils dnssec-dsfromkey:bind9-utils p
 # A backend of PowerDNS is no command: the tool of its name is missing for as long as its library is.
 compgen -G '/usr/lib/*/pdns/libremotebackend.so' >/dev/null || DNS_TOOLS+=(pdns-backend-remote:pdns-backend-remote)
 
+# What server-side proxies share their knowledge through. Where there is a package of Valkey, it does as well.
+FLEET_TOOLS=(redis-server:redis-server redis-cli:redis-tools)
+! command -v valkey-server >/dev/null || FLEET_TOOLS=(valkey-server:valkey-server valkey-cli:valkey-tools)
+
 # Servers whose packages bring a unit that would start them, command:unit.
 SERVICES=(
-    nginx:nginx pdns_server:pdns sshd:ssh mosquitto:mosquitto dovecot:dovecot fcgiwrap:fcgiwrap.socket fcgiwrap:fcgiwrap
+    nginx:nginx pdns_server:pdns sshd:ssh mosquitto:mosquitto dovecot:dovecot redis-server:redis-server
+    fcgiwrap:fcgiwrap.socket fcgiwrap:fcgiwrap
 )
 
 say() { printf 'tools: %s\n' "$*" >&2; }
@@ -242,6 +247,7 @@ for group in "$@"; do
         package) ensure_commands "${PACKAGE_TOOLS[@]}" || exit $? ;;
         dns) ensure_commands "${DNS_TOOLS[@]}" || exit $? ;;
         python) ensure_python || exit $? ;;
-        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, models, lab, tunnels, openssl, visits, interop, browsers, page, cost, package, dns, python)"; exit 2 ;;
+        fleet) ensure_commands "${FLEET_TOOLS[@]}" || exit $? ;;
+        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, models, lab, tunnels, openssl, visits, interop, browsers, page, cost, package, dns, python, fleet)"; exit 2 ;;
     esac
 done

@@ -74,6 +74,7 @@ const FIREWALL: &str = "tandem-firewall";
 const STATUS: &str = "tandem-status";
 const IO: &str = "tandem-packet-io";
 const TUNNEL_IO: &str = "tandem-tunnel-io";
+const SHARED_STORE: &str = "tandem-shared-store";
 const REPORT: &str = "tandem-report";
 const TESTBED: &str = "tandem-testbed";
 const SPLIT_LAB: &str = "tandem-split-lab";
@@ -209,8 +210,14 @@ pub(crate) const LAYERS: &[Layer] = &[
             WIRE,
         ],
     ),
+    Layer::new(
+        SHARED_STORE,
+        "crates/proxy/tandem-shared-store",
+        Kind::Adapter,
+        &[TUNNEL, ENGINE],
+    ),
     Layer {
-        tests_may_use: &[RECORD_KEY, NETSIM],
+        tests_may_use: &[RECORD_KEY, NETSIM, SHARED_STORE],
         ..Layer::new(
             TUNNEL_IO,
             "crates/proxy/tandem-tunnel-io",
@@ -366,6 +373,7 @@ pub(crate) const LAYERS: &[Layer] = &[
             Kind::Program,
             &[
                 SPLIT_DEMO,
+                SHARED_STORE,
                 BROKER_DNS,
                 BROKER,
                 DHT,
