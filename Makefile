@@ -12,7 +12,7 @@ TANDEM := $(TARGET)/release/tandem
 LAB := $(TARGET)/release/tandem-lab
 PACKAGED := $(TARGET)/dist/tandem
 # Off in the program by default, tested all the same.
-FEATURES := --features tandem/kademlia
+FEATURES := --features tandem/kademlia,tandem/shared-store
 ENSURE := scripts/ensure-tools.sh
 TOOLS := $(or $(TANDEM_TOOLS),$(HOME)/.cache/tandem/tools)/bin
 DENY := $(TOOLS)/cargo-deny
@@ -54,7 +54,7 @@ programs:
 
 ## test: every check and every test; those in network namespaces need root
 test: lint
-	@$(if $(IS_ROOT),$(ENSURE) lab package dns page visits interop cost,:)
+	@$(if $(IS_ROOT),$(ENSURE) lab package dns page visits interop cost fleet,:)
 	@$(if $(IS_ROOT),$(ENSURE) python || :,:)
 	@mkdir -p $(dir $(TANDEM_SKIPPED)) && : >$(TANDEM_SKIPPED)
 	status=0; $(CARGO) xtask test --locked --workspace $(FEATURES) || status=$$?; scripts/models.sh --where-installed || status=1; scripts/list-skipped.sh $(TANDEM_SKIPPED); exit $$status

@@ -159,6 +159,14 @@ pub(crate) struct Settings {
     pub(crate) authorities: Option<PathBuf>,
     /// Whether handshakes cross as they are, for measurements. Default false.
     pub(crate) whole_handshakes: Option<bool>,
+    /// The name of the server side's key, if it has another. Default: it has the same.
+    pub(crate) server_key: Option<String>,
+    /// The file with the names of client sides' own keys. Default: none.
+    pub(crate) clients: Option<PathBuf>,
+    /// The Valkey or Redis server through which server sides share what they know. Default: none.
+    pub(crate) shared_store: Option<String>,
+    /// The file with its password. Default: none is given.
+    pub(crate) shared_store_password: Option<PathBuf>,
     /// Where the client-side proxies come. The server side of tunnel mode needs it.
     pub(crate) listen: Option<SocketAddr>,
     /// Which servers may be reached: `CIDR[:PORT,...]` each. Default: public addresses, port 443.
@@ -264,6 +272,10 @@ impl Settings {
             link_rtt: self.link_rtt.or(below.link_rtt),
             authorities: self.authorities.or(below.authorities),
             whole_handshakes: self.whole_handshakes.or(below.whole_handshakes),
+            server_key: self.server_key.or(below.server_key),
+            clients: self.clients.or(below.clients),
+            shared_store: self.shared_store.or(below.shared_store),
+            shared_store_password: self.shared_store_password.or(below.shared_store_password),
             listen: self.listen.or(below.listen),
             allow: self.allow.or(below.allow),
             out: self.out.or(below.out),
@@ -340,7 +352,7 @@ impl Settings {
 
     /// The keys of the file.
     #[rustfmt::skip]
-    fn keys(&self) -> [Key; 48] {
+    fn keys(&self) -> [Key; 52] {
         let key = |name, place, is_said| Key { name, place, is_said };
         let tunnel_client = Place::TunnelSide(Role::ClientSide);
         let tunnel_server = Place::TunnelSide(Role::ServerSide);
@@ -386,6 +398,10 @@ impl Settings {
             key("link-rtt", Place::Tunnel, self.link_rtt.is_some()),
             key("authorities", Place::Tunnel, self.authorities.is_some()),
             key("whole-handshakes", Place::Tunnel, self.whole_handshakes.is_some()),
+            key("server-key", tunnel_client, self.server_key.is_some()),
+            key("clients", tunnel_server, self.clients.is_some()),
+            key("shared-store", tunnel_server, self.shared_store.is_some()),
+            key("shared-store-password", tunnel_server, self.shared_store_password.is_some()),
             key("listen", tunnel_server, self.listen.is_some()),
             key("allow", tunnel_server, self.allow.is_some()),
             key("out", tunnel_server, self.out.is_some()),
@@ -449,7 +465,8 @@ rule = [\"refuse\"]\nrules = [{ do = \"direct\" }]
 client-limit = \"50M\"\ntariff = \"/t\"\nlimits = [{ from = \"10.0.0.0/8\", bytes = 1 }]
 dns = \"127.0.0.1:53\"\ndns-from = [\"10.0.0.0/8\"]\ndns-server = \"none\"
 handshake-keys = \"/run/keys\"\nprefer = \"bytes\"\nauthorities = \"/a.pem\"\nrenew-ahead = true
-listen = \"0.0.0.0:4433\"\nallow = [\"10.0.0.0/8:443\"]\nout = \"client\"\nclient-networks = [\"10.1.0.0/16\"]\ntell-client-address = true\n";
+listen = \"0.0.0.0:4433\"\nallow = [\"10.0.0.0/8:443\"]\nout = \"client\"\nclient-networks = [\"10.1.0.0/16\"]\ntell-client-address = true
+server-key = \"00\"\nclients = \"/c\"\nshared-store = \"unix:/v\"\nshared-store-password = \"/p\"\n";
 
     #[test]
     fn every_key_is_read() {

@@ -28,11 +28,12 @@ pub use rustls::crypto::aws_lc_rs as crypto;
 pub use secrecy::warn_if_exposed;
 pub use verify::{Admission, Pin};
 
+use std::any::Any;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
@@ -118,4 +119,12 @@ impl Acceptor {
 #[must_use]
 pub fn holder(channel: &ServerChannel) -> Option<KeyName> {
     KeyName::of(channel.get_ref().1.peer_certificates()?.first()?)
+}
+
+/// Who is at the other end of a connection over QUIC, by what the transport gives of TLS: the list
+/// of what that end has shown.
+#[must_use]
+pub fn holder_of(shown: &dyn Any) -> Option<KeyName> {
+    let shown = shown.downcast_ref::<Vec<CertificateDer<'static>>>()?;
+    KeyName::of(shown.first()?)
 }

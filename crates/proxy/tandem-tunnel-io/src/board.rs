@@ -104,11 +104,16 @@ pub(crate) enum Tally {
     RenewalLinkBytes,
     /// Looks at sites for the other side's questions.
     RenewalsLookedFor,
+    /// Tunnels that did not wait for what other server sides know of their peer, as it took too
+    /// long.
+    RecallsLate,
+    /// Notes of other server sides that were new here.
+    NotesUsed,
 }
 
 impl Tally {
     /// All, for counters to be there from the start.
-    const ALL: [Tally; 42] = [
+    const ALL: [Tally; 44] = [
         Tally::RelaysRefused,
         Tally::RelaysWithoutTunnel,
         Tally::RelaysPassedWithoutTunnel,
@@ -151,6 +156,8 @@ impl Tally {
         Tally::RenewalsAsked,
         Tally::RenewalLinkBytes,
         Tally::RenewalsLookedFor,
+        Tally::RecallsLate,
+        Tally::NotesUsed,
     ];
 
     fn name(self) -> &'static str {
@@ -197,6 +204,8 @@ impl Tally {
             Tally::RenewalsAsked => "renewals_asked",
             Tally::RenewalLinkBytes => "renewals_link_bytes",
             Tally::RenewalsLookedFor => "renewals_looked_for",
+            Tally::RecallsLate => "shared_store_recalls_late",
+            Tally::NotesUsed => "shared_store_notes_used",
         }
     }
 }

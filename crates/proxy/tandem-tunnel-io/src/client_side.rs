@@ -67,8 +67,16 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
         .map(|address| AdminPort::bind("--admin", address))
         .transpose()?;
     let (key, expected) = (config.key.bytes(), quic::expected(&config.line));
-    let udp = quic::Client::new(key, config.peer, &config.line)?;
-    let tcp = tcp::Client::new(key, config.peer, &config.line, &expected)?;
+    let (udp, tcp) = match config.server {
+        None => (
+            quic::Client::new(key, config.peer, &config.line)?,
+            tcp::Client::new(key, config.peer, &config.line, &expected)?,
+        ),
+        Some(server) => (
+            quic::Client::to(key, server, config.peer, &config.line)?,
+            tcp::Client::to(key, server, (config.peer, &config.line), &expected)?,
+        ),
+    };
     let proxies = Proxies::bind(&config)?;
     let dns = config.dns.map(Ports::bind).transpose()?;
     let keys = Keys::open(config.handshake_keys.as_deref(), config.prefer, config.line)?;
@@ -88,6 +96,7 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
             store: &config.store,
             authorities: config.authorities.as_deref(),
             renewals: config.renewals,
+            shared: None,
         },
         config.handshakes,
         keys,

@@ -5,20 +5,26 @@
 //! Invariant: what is here is consistent in itself; whether this machine can do it is found out by
 //! starting.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tandem_link::inband::Key;
 use tandem_tunnel::dns::Clients;
-use tandem_tunnel::{Allowed, Handshakes, Limits, Prefer, Rules, Tariff, WayOut};
+use tandem_tunnel::{Allowed, Handshakes, Limits, Prefer, Rules, SharedStore, Tariff, WayOut};
 
 pub use crate::line::Line;
+pub use crate::names::{Names, names, read_clients};
+pub use tandem_channel::KeyName;
 
 /// The client side: takes TCP connections in, and has one connection to the server side.
 #[derive(Clone, Debug)]
 pub struct ClientSide {
-    /// The pair's key.
+    /// The pair's key, or this side's own.
     pub key: Key,
+    /// The name of the server side's key; `None`: it has the pair's.
+    pub server: Option<KeyName>,
     /// Where the server side listens.
     pub peer: SocketAddr,
     /// What is intercepted; `None`: nothing, and no privilege is needed.
@@ -115,6 +121,8 @@ pub struct Dns {
 pub struct ServerSide {
     /// The pair's key.
     pub key: Key,
+    /// Names of the keys of client sides that come with keys of their own.
+    pub clients: HashSet<KeyName>,
     /// Where the client side finds it: UDP, and TCP.
     pub listen: SocketAddr,
     /// Which servers it may connect to.
@@ -135,6 +143,8 @@ pub struct ServerSide {
     pub handshakes: Handshakes,
     /// Directory of the store.
     pub store: PathBuf,
+    /// What it shares with other server sides of the same key, if it does.
+    pub shared_store: Option<Arc<dyn SharedStore>>,
     /// Address of the admin port; `None`: there is none.
     pub admin: Option<SocketAddr>,
     /// Why it is tunnel mode, for the status; `None`: it was asked for.

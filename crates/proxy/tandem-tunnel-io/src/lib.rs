@@ -32,6 +32,7 @@ mod kept;
 mod limits;
 mod line;
 mod link_state;
+mod names;
 mod own_addresses;
 mod relay_task;
 mod renewals;

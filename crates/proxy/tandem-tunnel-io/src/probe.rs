@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::IpMtu;
+use tandem_channel::KeyName;
 use tandem_daemon::runtime;
 use tandem_link::inband::Key;
 use tokio::time::timeout;
@@ -64,17 +65,31 @@ pub enum Reached {
 
 /// Tries to reach the server side at `peer`: with a small packet, then with a handshake over UDP,
 /// then with one over TCP. Where nobody answers it takes 43 s, and longer if the line is stated to
-/// be thin.
+/// be thin. `server`: the name of the server side's key, where it is not the pair's.
 ///
 /// # Errors
 /// The TLS library or the runtime refuses to start.
-pub fn reach(key: &Key, peer: SocketAddr, line: &Line) -> Result<Reached, TunnelError> {
+pub fn reach(
+    key: &Key,
+    server: Option<KeyName>,
+    peer: SocketAddr,
+    line: &Line,
+) -> Result<Reached, TunnelError> {
     // Nobody need wait a minute for what the other machine says at once.
     let alone = small(peer).unwrap_or_else(|error| Reached::Unusable(error.to_string()));
     let is_pointless = matches!(alone, Reached::NobodyListens | Reached::Unusable(_));
     runtime::run(async {
-        let client = quic::Client::new(key.bytes(), peer, line)?;
-        let by_tcp = tcp::Client::new(key.bytes(), peer, line, &quic::expected(line))?;
+        let (key, expected) = (key.bytes(), quic::expected(line));
+        let (client, by_tcp) = match server {
+            None => (
+                quic::Client::new(key, peer, line)?,
+                tcp::Client::new(key, peer, line, &expected)?,
+            ),
+            Some(server) => (
+                quic::Client::to(key, server, peer, line)?,
+                tcp::Client::to(key, server, (peer, line), &expected)?,
+            ),
+        };
         let by_udp = if is_pointless {
             Err(Lost::Silent)
         } else {

@@ -17,6 +17,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use tandem_engine::PeerId;
 use tandem_link::tunnel::{Ending, Open};
 use tandem_tunnel::{Input, Least, Output, Relay, Standing};
 use tokio::net::TcpStream;
@@ -133,16 +134,16 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
         task
     }
 
-    /// At the server side: for a stream that the client side has opened, of which this has been
+    /// At the server side: for a stream that this client side has opened, of which this has been
     /// read already.
     pub(crate) fn server_side(
-        tunnel: Stream<S, R>,
+        (tunnel, peer): (Stream<S, R>, PeerId),
         first: Result<Option<Vec<u8>>, Broken>,
         dialer: Arc<Dialer>,
         shared: Arc<Shared>,
         place: Place,
     ) -> Self {
-        let relay = shared.server_side_relay();
+        let relay = shared.server_side_relay().of_peer(peer);
         let mut task = Self::new(relay, tunnel, shared, place);
         task.dialer = Some(dialer);
         task.tunnel_read(first);

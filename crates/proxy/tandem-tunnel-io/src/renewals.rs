@@ -170,6 +170,7 @@ mod tests {
             store: store.path(),
             authorities: None,
             renewals: Renewals::AtVisits,
+            shared: None,
         };
         let shared = Shared::open(
             Role::ServerSide,

@@ -10,15 +10,17 @@
 mod places;
 mod tunnels;
 
+use std::collections::HashSet;
 use std::net::{TcpListener, UdpSocket};
 use std::sync::Arc;
 
+use tandem_channel::KeyName;
 use tandem_daemon::admin::AdminPort;
 use tandem_daemon::runtime;
 use tandem_daemon::service_manager::ServiceManager;
 use tandem_daemon::signals::Signals;
 use tandem_daemon::{DaemonError, listener};
-use tandem_engine::Role;
+use tandem_engine::{PeerId, Role};
 use tandem_firewall::{RuleSet, privilege};
 use tandem_link::tunnel::{DnsQuery, Ending, FlowOpen, RenewalQuery};
 use tandem_tunnel::WayOut;
@@ -81,6 +83,7 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
             store: &config.store,
             authorities: config.authorities.as_deref(),
             renewals: Renewals::AtVisits,
+            shared: config.shared_store,
         },
         config.handshakes,
         keys,
@@ -109,7 +112,12 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
         ));
         let resolver = Arc::new(Resolver::new(config.dns_server, Arc::clone(&shared.board)));
         let host = Host::new(dialer, resolver, Arc::clone(&shared));
-        let doors = Doors::open(config.key.bytes(), socket, over_tcp, &config.line)?;
+        let doors = Doors::open(
+            config.key.bytes(),
+            &config.clients,
+            (socket, over_tcp),
+            &config.line,
+        )?;
         tracing::info!(
             role = "server-side",
             mode = "tunnel",
@@ -188,19 +196,19 @@ struct TcpDoor {
 }
 
 impl Doors {
-    /// On these sockets.
+    /// On these sockets, for the pair's client side and those with these names.
     ///
     /// # Errors
     /// The TLS library refuses its own defaults, or a socket cannot be used.
     pub(crate) fn open(
         key: &[u8; 32],
-        udp: UdpSocket,
-        tcp: Option<TcpListener>,
+        clients: &HashSet<KeyName>,
+        (udp, tcp): (UdpSocket, Option<TcpListener>),
         line: &Line,
     ) -> Result<Self, TunnelError> {
-        let server = tcp::Server::new(key, line, &quic::expected(line))?;
+        let server = tcp::Server::new(key, clients.clone(), line, &quic::expected(line))?;
         Ok(Self {
-            udp: quic::Server::new(key, udp, line)?,
+            udp: quic::Server::admitting(key, clients.clone(), udp, line)?,
             tcp: tcp.map(|listener| TcpDoor { server, listener }),
         })
     }
@@ -303,8 +311,10 @@ impl Host {
     async fn take(&self, completed: Result<Any, Lost>) {
         match completed {
             Ok(tunnel) => {
-                let _held = self.tunnels.hold(&tunnel);
-                self.serve(&tunnel).await;
+                let peer = peer_of(&tunnel);
+                let _held = self.tunnels.hold(&tunnel, peer);
+                self.shared.recall(peer).await;
+                self.serve(&tunnel, peer).await;
             }
             Err(why) => {
                 self.shared.board.count(Tally::TunnelsFailed, 1);
@@ -316,7 +326,7 @@ impl Host {
     }
 
     /// Serves the streams of one tunnel until it ends.
-    async fn serve(&self, tunnel: &Any) {
+    async fn serve(&self, tunnel: &Any, peer: PeerId) {
         let _shown = self.shared.board.tunnel(tunnel);
         let over = tunnel.over();
         tracing::info!("a tunnel is up, over {over}");
@@ -326,7 +336,7 @@ impl Host {
                 Err(why) => break why,
             };
             let host = self.clone();
-            tokio::spawn(async move { host.serve_stream(stream).await });
+            tokio::spawn(async move { host.serve_stream(stream, peer).await });
         };
         tracing::info!("a tunnel over {over} is down: {why}");
         self.shared.board.tunnel_ended(&why);
@@ -334,7 +344,7 @@ impl Host {
 
     /// Serves one stream: its first bytes say whether it is a DNS question, a flow of UDP, a
     /// question after a renewed chain or a TCP connection.
-    async fn serve_stream<S: Sending, R: Receiving>(self, mut stream: Stream<S, R>) {
+    async fn serve_stream<S: Sending, R: Receiving>(self, mut stream: Stream<S, R>, peer: PeerId) {
         let first = tokio::select! {
             first = stream.receiving.read() => first,
             () = self.shared.over() => return refuse(&mut stream, Ending::ShuttingDown),
@@ -353,12 +363,19 @@ impl Host {
         };
         match self.shared.place() {
             Some(place) => {
-                let task = RelayTask::server_side(stream, first, self.dialer, self.shared, place);
+                let task =
+                    RelayTask::server_side((stream, peer), first, self.dialer, self.shared, place);
                 task.run().await;
             }
             None => refuse(&mut stream, Ending::Overloaded),
         }
     }
+}
+
+/// Whose tunnel it is. A client side has a key of its own, or the pair's, which several may have.
+fn peer_of(tunnel: &Any) -> PeerId {
+    let holder = tunnel.holder();
+    holder.map_or(PeerId::OTHER_END, |key| PeerId(key.bytes()))
 }
 
 fn refuse(stream: &mut Stream<impl Sending, impl Receiving>, ending: Ending) {

@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tandem_daemon::service_manager::ServiceManager;
-use tandem_engine::{ClientCertificates, Engine, Look, Role, Wanted};
+use tandem_engine::{ClientCertificates, Engine, Look, PeerId, Role, Wanted};
 use tandem_key_socket::KeySocket;
 use tandem_link::tunnel::Malformed;
 use tandem_store::{Keeping, Limits, Store as _};
 use tandem_store_sqlite::SqliteStore;
 use tandem_tunnel::renewal::{self, Answered, Step};
-use tandem_tunnel::{Clock, Handshakes, Input, Least, Prefer, Relay};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tandem_tunnel::{Clock, Handshakes, Input, Least, Prefer, Relay, SharedStore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use crate::authorities;
 use crate::board::{Board, Facts, Open, Tally};
@@ -43,9 +43,14 @@ const RELAYS_FAREWELL: Duration = Duration::from_secs(1);
 /// How long the end of the process waits for what is not yet on disk.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// How long a tunnel that is up waits for what other server sides know of its peer. On the network
+/// of a Valkey server it takes a millisecond.
+const RECALL_PATIENCE: Duration = Duration::from_millis(50);
+
 /// See the module.
 pub(crate) struct Shared {
     engine: Mutex<Engine<SqliteStore>>,
+    shared_store: Option<Arc<dyn SharedStore>>,
     handshakes: Handshakes,
     keys: Keys,
     pub(crate) board: Arc<Board>,
@@ -94,6 +99,8 @@ pub(crate) struct Held<'a> {
     pub(crate) authorities: Option<&'a Path>,
     /// Whether what sites renew is asked after.
     pub(crate) renewals: Renewals,
+    /// What this side shares with others at its end, if it does.
+    pub(crate) shared: Option<Arc<dyn SharedStore>>,
 }
 
 /// A place for a TCP connection, until it is dropped.
@@ -133,8 +140,15 @@ impl Shared {
             Renewals::Ahead => engine.with_renewals(),
             Renewals::AtVisits => engine,
         };
+        if let Some(shared) = &held.shared {
+            shared
+                .start()
+                .map_err(TunnelError::system("the shared store's thread"))?;
+            engine = engine.with_notes();
+        }
         Ok(Arc::new(Self {
             engine: Mutex::new(engine),
+            shared_store: held.shared,
             handshakes,
             keys,
             board: Board::new(facts),
@@ -230,6 +244,37 @@ impl Shared {
         });
     }
 
+    /// What other server sides know of this peer is known here, if that is to be had in time; if it
+    /// comes later, then.
+    pub(crate) async fn recall(self: &Arc<Self>, peer: PeerId) {
+        let Some(store) = &self.shared_store else {
+            return;
+        };
+        let (said, heard) = oneshot::channel();
+        let then = move |notes| {
+            // It fails only where the daemon ends.
+            let _ = said.send(notes);
+        };
+        store.recall(peer, Box::new(then));
+        let shared = Arc::clone(self);
+        let taking = tokio::spawn(async move {
+            if let Ok(notes) = heard.await {
+                shared.take_notes(peer, &notes);
+            }
+        });
+        if tokio::time::timeout(RECALL_PATIENCE, taking).await.is_err() {
+            self.board.count(Tally::RecallsLate, 1);
+        }
+    }
+
+    fn take_notes(&self, peer: PeerId, notes: &[Vec<u8>]) {
+        let used = self.with_engine(|engine, clock| {
+            let notes = notes.iter().map(Vec::as_slice);
+            engine.recall(peer, notes, (clock.now, clock.wall))
+        });
+        self.board.count(Tally::NotesUsed, used);
+    }
+
     /// Which sites to ask after, where the line has carried nothing for so long.
     pub(crate) fn renewals_due(&self, quiet: Duration) -> Vec<Wanted> {
         self.with_engine(|engine, clock| engine.renewals_due(quiet, (clock.now, clock.wall)))
@@ -290,10 +335,31 @@ impl Shared {
 
     /// The end: waits until what was learned is on disk, within bounds.
     pub(crate) fn close(&self) {
+        self.flush_shared_store(FAREWELL);
         let is_synced = self.with_engine(|engine, _| engine.store().sync(FAREWELL));
         if !is_synced {
             tracing::info!("not all that was learned is on disk");
         }
+    }
+
+    /// What was learned is where other server sides find it, within this time if it can be.
+    pub(crate) fn flush_shared_store(&self, within: Duration) {
+        if let Some(store) = &self.shared_store {
+            share(&**store, self.with_engine(|engine, _| engine.notes()));
+            store.flush(within);
+        }
+    }
+
+    /// What upkeep does in a round.
+    #[cfg(test)]
+    pub(crate) fn look(&self) {
+        self.with_engine(|engine, clock| self.look_after(engine, clock));
+    }
+
+    /// How many peers are known.
+    #[cfg(test)]
+    pub(crate) fn peers(&self) -> u64 {
+        self.with_engine(|engine, _| engine.known_peers())
     }
 
     fn look_after(&self, engine: &mut Engine<SqliteStore>, clock: Clock) {
@@ -301,6 +367,13 @@ impl Shared {
         for event in engine.events() {
             self.board.event(event.name(), event.amount());
         }
+        if let Some(store) = &self.shared_store {
+            share(&**store, engine.notes());
+            self.board.numbers(store.numbers());
+            self.board.note("shared_store", store.state());
+        }
+        let known_peers = engine.known_peers();
+        let (hellos, hello_bytes) = engine.hello_templates();
         let (tickets, ticket_bytes) = engine.session_tickets();
         let store = engine.store();
         store.maintain(clock.wall);
@@ -313,6 +386,9 @@ impl Shared {
             Keeping::Memory | Keeping::DiskFailing => 0,
         };
         self.board.numbers([
+            ("known_peers", known_peers),
+            ("hello_templates", hellos as u64),
+            ("hello_template_bytes", hello_bytes as u64),
             ("session_tickets", tickets as u64),
             ("session_ticket_bytes", ticket_bytes as u64),
             ("store_parts", health.parts),
@@ -334,6 +410,12 @@ impl Shared {
             wall: wall(),
         };
         call(&mut engine, clock)
+    }
+}
+
+fn share(store: &dyn SharedStore, notes: Vec<(PeerId, Vec<u8>)>) {
+    for (peer, note) in notes {
+        store.note(peer, note);
     }
 }
 
@@ -359,6 +441,7 @@ mod tests {
             store,
             authorities: None,
             renewals: Renewals::AtVisits,
+            shared: None,
         };
         let shared = Shared::open(role, held, Handshakes::Shortened, keys, facts);
         shared.expect("a store")

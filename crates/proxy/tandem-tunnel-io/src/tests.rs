@@ -3,9 +3,11 @@
 
 mod datagrams;
 mod dns;
+mod fleet;
 mod rules;
 mod tls;
 
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -120,6 +122,7 @@ impl Pair {
                 store: store.path(),
                 authorities: None,
                 renewals: Renewals::AtVisits,
+                shared: None,
             };
             Shared::open(role, held, Handshakes::Shortened, Keys::default(), facts)
                 .expect("a store")
@@ -196,8 +199,14 @@ impl Pair {
 fn serve(sockets: &Sockets, shared: &Arc<Shared>, resolver: DnsServer) -> Arc<Doors> {
     let udp = sockets.udp.try_clone().expect("a descriptor");
     let tcp = sockets.tcp.try_clone().expect("a descriptor");
-    let doors = Doors::open(&KEY, udp, Some(tcp), &Line::default()).expect("it starts");
+    let doors =
+        Doors::open(&KEY, &HashSet::new(), (udp, Some(tcp)), &Line::default()).expect("it starts");
     let doors = Arc::new(doors);
+    serve_doors(&doors, shared, resolver);
+    doors
+}
+
+fn serve_doors(doors: &Arc<Doors>, shared: &Arc<Shared>, resolver: DnsServer) {
     let here = "127.0.0.0/8".parse().expect("a rule");
     let dialer = Dialer::new(
         Allowed::new(vec![here]),
@@ -206,9 +215,8 @@ fn serve(sockets: &Sockets, shared: &Arc<Shared>, resolver: DnsServer) -> Arc<Do
     );
     let resolver = Arc::new(Resolver::new(resolver, Arc::clone(&shared.board)));
     let host = Host::new(Arc::new(dialer), resolver, Arc::clone(shared));
-    let serving = Arc::clone(&doors);
+    let serving = Arc::clone(doors);
     tokio::spawn(async move { serving.accept(&host).await });
-    doors
 }
 
 /// A server that sends back what it gets, while it gets it, and ends when the client does.

@@ -154,6 +154,15 @@ pub(crate) struct TunnelClientArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) peer: Option<SocketAddr>,
 
+    /// Name of the server side's key, 64 hexadecimal digits, if `--key` is this side's own [default:
+    /// both sides have the same key]
+    ///
+    /// For one server side with many client sides, each with a key of its own: `tandem keygen
+    /// --names FILE` prints the name of the server side's key there, and of this side's key here,
+    /// for the server side's `--clients`.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server_key: Option<String>,
+
     /// With `--link`, serve other machines on these interfaces only, separated by commas [default:
     /// all interfaces but the link]
     ///
@@ -256,6 +265,30 @@ pub(crate) struct TunnelServerArgs {
     /// machine
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<SocketAddr>,
+
+    /// File with the names of client sides that have keys of their own, one a line
+    ///
+    /// `tandem keygen --names FILE` prints a key's name; what follows a `#` is a comment. Each such
+    /// client side needs `--server-key`. Give each one a key of its own: one that is lost can then
+    /// be shut out, and none uses up what is remembered for another. A change takes a restart.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) clients: Option<PathBuf>,
+
+    /// Share what is known of client sides with other server sides, through this Valkey or Redis
+    /// server: `redis://[USER@]HOST[:PORT][/DB]` or `unix:/PATH` [default: nothing is shared]
+    ///
+    /// For several server sides with the same `--key`. A client side that moves from one to another
+    /// then does not start anew. Notes are encrypted with a key that the server does not get. If
+    /// the server fails, connections go on; moves then cost bytes. Only in a program that was built
+    /// with the feature shared-store.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) shared_store: Option<String>,
+
+    /// With `--shared-store`, file with its password, one line [default: no password]
+    ///
+    /// It crosses to that server as it is: use a UNIX socket or a network that is your own.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) shared_store_password: Option<PathBuf>,
 
     /// Servers that clients may reach through this side, by address; may be repeated [default:
     /// public addresses, port 443]

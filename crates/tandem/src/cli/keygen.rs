@@ -14,4 +14,12 @@ pub(crate) struct KeygenArgs {
     /// File to create [default: standard output]
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
+
+    /// Print the public names of the key in this file instead: one for a client side that has it,
+    /// one for a server side
+    ///
+    /// For a server side with many client sides: the first goes into its `--clients`, the second
+    /// is its client sides' `--server-key`. Neither is a secret.
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    pub(crate) names: Option<PathBuf>,
 }

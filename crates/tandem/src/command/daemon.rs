@@ -44,6 +44,7 @@ pub(super) fn client_side_settings(arguments: ClientSideArgs) -> Result<Settings
     let file = common.config.clone();
     let flags = Settings {
         peer: tunnel.peer,
+        server_key: tunnel.server_key,
         from: tunnel.from,
         when_down: tunnel.when_down,
         socks: tunnel.socks,
@@ -78,6 +79,9 @@ pub(super) fn server_side_settings(arguments: ServerSideArgs) -> Result<Settings
     let file = common.config.clone();
     let flags = Settings {
         listen: tunnel.listen,
+        clients: tunnel.clients,
+        shared_store: tunnel.shared_store,
+        shared_store_password: tunnel.shared_store_password,
         allow: tunnel.allow,
         out: tunnel.out,
         client_networks: tunnel.client_networks,

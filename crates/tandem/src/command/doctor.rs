@@ -124,7 +124,8 @@ fn tunnel_client_side(said: &Settings, probing: Probing) -> Result<Report, Failu
     let is_up = asked.status.as_ref().is_some_and(counts::has_tunnel);
     match (probing, key) {
         (Probing::Allowed, Some(key)) if !is_up => {
-            report.add(peer::reach(&key, peer, &tunnel::line(said)?)?);
+            let server = tunnel::server(said)?;
+            report.add(peer::reach(&key, server, peer, &tunnel::line(said)?)?);
         }
         (Probing::Forbidden, _) if asked.status.is_none() => report.add(peer::not_tried()),
         _ => {}

@@ -1,4 +1,4 @@
-//! `tandem keygen`: 32 random bytes as 64 hexadecimal digits.
+//! `tandem keygen`: 32 random bytes as 64 hexadecimal digits; and the public names of such a key.
 //!
 //! Invariants: the key comes from the operating system; a file that holds it is readable by its
 //! owner only from the moment it exists; an existing file stays as it is.
@@ -8,13 +8,21 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use tandem_packet_io::config::Key;
+use tandem_packet_io::config::{Key, read_key};
+use tandem_tunnel_io::config::names;
 
 use crate::cli::KeygenArgs;
 use crate::exit::Failure;
 use crate::output;
 
 pub(crate) fn run(arguments: &KeygenArgs) -> Result<(), Failure> {
+    if let Some(path) = &arguments.names {
+        let names = names(&read_key(path)?)?;
+        return output::print(&format!(
+            "client-side {}\nserver-side {}",
+            names.client_side, names.server_side
+        ));
+    }
     let digits = Key::from_bytes(random()?).to_hex();
     match &arguments.file {
         None => output::print(&digits),

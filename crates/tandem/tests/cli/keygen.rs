@@ -51,3 +51,27 @@ fn a_folder_that_is_not_there_is_a_matter_of_usage() {
         "{ran:?}"
     );
 }
+
+#[test]
+fn a_keys_names_are_public_and_the_same_each_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    fs::write(&path, "00112233445566778899aabbccddeeff".repeat(2)).unwrap();
+    let path = path.to_str().unwrap();
+    let printed = run(&mut tandem(&["keygen", "--names", path]))
+        .succeeded()
+        .to_owned();
+    let again = run(&mut tandem(&["keygen", "--names", path]))
+        .succeeded()
+        .to_owned();
+    assert_eq!(printed, again);
+    let lines: Vec<&str> = printed.lines().collect();
+    assert!(matches!(
+        lines[..],
+        [client, server] if client.starts_with("client-side ") && server.starts_with("server-side ")
+    ));
+    assert_ne!(lines[0][12..], lines[1][12..]);
+    assert!(!printed.contains("00112233"), "{printed}");
+    let none = run(&mut tandem(&["keygen", "--names", "/nowhere/key"]));
+    assert!(none.failed_with(2).contains("/nowhere/key"), "{none:?}");
+}

@@ -321,6 +321,11 @@ impl Pair {
         counted(&shown(self.admins[1], "/metrics"), name)
     }
 
+    /// Admin port of the server side.
+    pub(crate) fn server_side_admin(&self) -> u16 {
+        self.admins[1]
+    }
+
     /// Admin port of the client side.
     pub(crate) fn client_side_admin(&self) -> u16 {
         self.admins[0]

@@ -442,3 +442,33 @@ fn without_a_link_a_dry_run_says_that_no_rules_are_set() {
         assert_eq!(said.lines().count(), 1);
     }
 }
+
+#[test]
+fn a_setting_for_a_fleet_that_is_of_no_use_is_refused_by_name() {
+    let pair = Pair::new();
+    let list = pair.path("clients");
+    fs::write(&list, "0123\n").expect("ours");
+    let list = list.to_str().expect("temporary paths are UTF-8");
+    for (flag, value, words) in [
+        ("--clients", list, "line 1: a key is 64 hexadecimal digits"),
+        ("--clients", "/nowhere/clients", "/nowhere/clients"),
+        (
+            "--shared-store-password",
+            "/nowhere/p",
+            "needs --shared-store",
+        ),
+        ("--shared-store", "10.0.0.1", "shared-store: "),
+    ] {
+        let ran = with_key(
+            &pair,
+            "server-side",
+            &[&LISTEN[..], &[flag, value]].concat(),
+        );
+        assert!(ran.failed_with(2).contains(words), "{ran:?}");
+    }
+    let more = [&PEER[..], &SOCKS, &["--server-key", "0123"]].concat();
+    let ran = with_key(&pair, "client-side", &more);
+    let words =
+        "server-key: a key is 64 hexadecimal digits; `tandem keygen --names FILE` prints it";
+    assert!(ran.failed_with(2).starts_with(words), "{ran:?}");
+}

@@ -9,6 +9,7 @@ mod dns;
 mod down;
 mod endings;
 mod failures;
+mod fleet;
 mod hooks;
 mod hostile;
 mod key_log;

@@ -98,6 +98,7 @@ pub fn run(role: &str) -> ! {
         "bare-far" => work(bare::far(listen, to, ready)),
         "client-side" => run_client_side(
             ClientSide {
+                server: None,
                 key,
                 peer: to,
                 link: None,
@@ -123,6 +124,8 @@ pub fn run(role: &str) -> ! {
         .map_err(|error| error.to_string()),
         _ => run_server_side(
             ServerSide {
+                clients: std::collections::HashSet::new(),
+                shared_store: None,
                 key,
                 listen,
                 allowed: Allowed::everything(),

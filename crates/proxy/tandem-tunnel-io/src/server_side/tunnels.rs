@@ -2,19 +2,24 @@
 //!
 //! Is not: what is carried in them.
 //!
-//! Invariant: of too many the most silent is closed. That shows when another comes up, by what each
-//! has received since the last one did; nothing is sent to find out.
+//! Invariants: of too many, of one peer or of all, the most silent is closed. That shows when
+//! another comes up, by what each has received since the last one did; nothing is sent to find out.
+//! No peer takes the place of another's tunnel while it has as many as it may.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tandem_engine::PeerId;
 use tokio::time::timeout;
 
 use crate::transport::{Over, Tunnel};
 
-/// Tunnels at a time. Each restart of the client side leaves one behind, which would end by itself
-/// after a day.
-const MAX: usize = 16;
+/// Tunnels of one peer at a time. Each restart of a client side leaves one behind, which would end
+/// by itself after a day.
+const MAX_OF_PEER: usize = 16;
+
+/// Tunnels at a time. One at rest takes memory: docs/scale.md.
+const MAX: usize = 4_096;
 
 /// How long the end of the process waits until the client sides have been told over TCP.
 const FAREWELL: Duration = Duration::from_millis(100);
@@ -34,6 +39,7 @@ struct Up<T> {
 #[derive(Debug)]
 struct One<T> {
     number: u64,
+    peer: PeerId,
     tunnel: T,
     /// Datagrams received when the newest one came up.
     received: u64,
@@ -55,8 +61,8 @@ impl<T: Tunnel> Tunnels<T> {
         }))
     }
 
-    /// This one is up.
-    pub(super) fn hold(&self, tunnel: &T) -> Held<'_, T> {
+    /// This one, of this peer, is up.
+    pub(super) fn hold(&self, tunnel: &T, peer: PeerId) -> Held<'_, T> {
         let mut up = self.lock();
         let number = up.next;
         up.next += 1;
@@ -66,11 +72,15 @@ impl<T: Tunnel> Tunnels<T> {
                 (one.received, one.heard) = (received, number);
             }
         }
-        if up.tunnels.len() >= MAX {
-            up.close_most_silent();
+        let of_peer = up.tunnels.iter().filter(|one| one.peer == peer);
+        if of_peer.count() >= MAX_OF_PEER {
+            up.close_most_silent((MAX_OF_PEER, "of one client side"), |one| one.peer == peer);
+        } else if up.tunnels.len() >= MAX {
+            up.close_most_silent((MAX, "of all client sides"), |_| true);
         }
         up.tunnels.push(One {
             number,
+            peer,
             tunnel: tunnel.clone(),
             received: tunnel.counts().received_datagrams,
             heard: number,
@@ -106,10 +116,12 @@ impl<T: Tunnel> Tunnels<T> {
 
 impl<T: Tunnel> Up<T> {
     /// Of those that have been silent for as long, the oldest.
-    fn close_most_silent(&mut self) {
-        let indices = 0..self.tunnels.len();
+    fn close_most_silent(&mut self, (max, whose): (usize, &str), of: impl Fn(&One<T>) -> bool) {
+        let indices = (0..self.tunnels.len()).filter(|index| of(&self.tunnels[*index]));
         if let Some(index) = indices.min_by_key(|index| self.tunnels[*index].heard) {
-            tracing::warn!("there are more than {MAX} tunnels; the most silent one is closed");
+            tracing::warn!(
+                "there are more than {max} tunnels {whose}; the most silent one is closed"
+            );
             self.tunnels.remove(index).tunnel.close();
         }
     }
@@ -132,33 +144,57 @@ mod tests {
         Line::failing(0).connect().await.expect("up")
     }
 
+    const PEER: PeerId = PeerId([1; 32]);
+    const OTHER: PeerId = PeerId([2; 32]);
+
     #[tokio::test]
     async fn of_too_many_the_most_silent_is_closed() {
         let tunnels = Tunnels::new();
+        let neighbour = tunnel().await;
+        let mut held = vec![tunnels.hold(&neighbour, OTHER)];
         let mut all = Vec::new();
-        let mut held = Vec::new();
-        for number in 0..MAX + 2 {
+        for number in 0..MAX_OF_PEER + 2 {
             let new = tunnel().await;
-            held.push(tunnels.hold(&new));
+            held.push(tunnels.hold(&new, PEER));
             all.push(new);
             // The oldest is in use, and the third was until not long ago.
             all[0].carries(1, 1);
-            if (2..MAX - 2).contains(&number) {
+            if (2..MAX_OF_PEER - 2).contains(&number) {
                 all[2].carries(1, 1);
             }
         }
         let closed: Vec<usize> = (0..all.len()).filter(|one| !all[*one].is_up()).collect();
         assert_eq!(closed, [1, 3]);
+        assert!(neighbour.is_up(), "it is another's");
+    }
+
+    #[tokio::test]
+    async fn a_thousand_peers_have_one_each_and_all_together_have_a_bound() {
+        let tunnels = Tunnels::new();
+        let peer = |number: usize| {
+            let mut bytes = [0; 32];
+            bytes[..8].copy_from_slice(&number.to_be_bytes());
+            PeerId(bytes)
+        };
+        let mut held = Vec::new();
+        let mut all = Vec::new();
+        for number in 0..=MAX {
+            let new = tunnel().await;
+            held.push(tunnels.hold(&new, peer(number)));
+            all.push(new);
+        }
+        let closed: Vec<usize> = (0..all.len()).filter(|one| !all[*one].is_up()).collect();
+        assert_eq!(closed, [0]);
     }
 
     #[tokio::test]
     async fn one_that_has_ended_leaves_its_place() {
         let tunnels = Tunnels::new();
         let first = tunnel().await;
-        let _held = tunnels.hold(&first);
-        for _ in 0..MAX * 2 {
+        let _held = tunnels.hold(&first, PEER);
+        for _ in 0..MAX_OF_PEER * 2 {
             let other = tunnel().await;
-            drop(tunnels.hold(&other));
+            drop(tunnels.hold(&other, PEER));
         }
         assert!(first.is_up());
     }

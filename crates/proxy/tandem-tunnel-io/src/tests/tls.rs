@@ -55,7 +55,9 @@ impl ServerCertVerifier for Anybody {
 }
 
 /// A certificate for `a.example`, by OpenSSL's program; `None`, with a note, where there is none.
-fn identity(folder: &TempDir) -> Option<(CertificateDer<'static>, PrivateKeyDer<'static>)> {
+pub(super) fn identity(
+    folder: &TempDir,
+) -> Option<(CertificateDer<'static>, PrivateKeyDer<'static>)> {
     if !tandem_testkit::is_installed("openssl") {
         tandem_testkit::skipped("needs the program openssl");
         return None;
@@ -82,7 +84,7 @@ fn identity(folder: &TempDir) -> Option<(CertificateDer<'static>, PrivateKeyDer<
 }
 
 /// A server that greets each client, by TLS 1.2 without resumption.
-async fn tls_server(
+pub(super) async fn tls_server(
     certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
 ) -> SocketAddr {
@@ -109,6 +111,27 @@ async fn tls_server(
     address
 }
 
+/// A visit over this connection of a client, which offers no earlier session.
+pub(super) async fn visit(client: TcpStream) {
+    let mut config = ClientConfig::builder_with_provider(Arc::new(crypto::default_provider()))
+        .with_protocol_versions(&[&TLS12])
+        .expect("TLS 1.2")
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody))
+        .with_no_client_auth();
+    config.resumption = rustls::client::Resumption::disabled();
+    let name = ServerName::try_from("a.example").expect("a name");
+    let connector = TlsConnector::from(Arc::new(config));
+    let mut stream = soon(connector.connect(name, client))
+        .await
+        .expect("a handshake");
+    let mut greeting = String::new();
+    soon(stream.read_to_string(&mut greeting))
+        .await
+        .expect("all of it");
+    assert_eq!(greeting, "greetings");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn handshakes_with_a_server_cross_as_deltas_and_the_second_takes_fewer_bytes() {
     let folder = tempfile::tempdir().expect("a directory");
@@ -118,34 +141,17 @@ async fn handshakes_with_a_server_cross_as_deltas_and_the_second_takes_fewer_byt
     let pair = Pair::start(Over::Udp).await;
     let address = tls_server(certificate, key).await;
     let mut elided = 0;
-    for visit in 1..=2 {
-        let mut config = ClientConfig::builder_with_provider(Arc::new(crypto::default_provider()))
-            .with_protocol_versions(&[&TLS12])
-            .expect("TLS 1.2")
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anybody))
-            .with_no_client_auth();
-        config.resumption = rustls::client::Resumption::disabled();
-        let client = pair.client_of(address).await;
-        let name = ServerName::try_from("a.example").expect("a name");
-        let connector = TlsConnector::from(Arc::new(config));
-        let mut stream = soon(connector.connect(name, client))
-            .await
-            .expect("a handshake");
-        let mut greeting = String::new();
-        soon(stream.read_to_string(&mut greeting))
-            .await
-            .expect("all of it");
-        assert_eq!(greeting, "greetings");
+    for number in 1..=2 {
+        visit(pair.client_of(address).await).await;
         let rebuilt = counter(&pair.client_side.board, "tunnel_flights_rebuilt");
         let written = counter(&pair.server_side.board, "tunnel_flights_written");
-        assert_eq!((rebuilt, written), (visit, visit), "visit {visit}");
+        assert_eq!((rebuilt, written), (number, number), "visit {number}");
         let before = elided;
         elided = counter(&pair.server_side.board, "tunnel_elided_bytes");
         // The first is compressed; the second needs no certificate.
         assert!(
             elided > 2 * before,
-            "visit {visit}: {before}, then {elided}"
+            "visit {number}: {before}, then {elided}"
         );
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Is not: a choice between them (`keeper.rs`).
 
+use tandem_channel::KeyName;
 use tokio::time::Instant;
 
 use super::quic::{self, Quic};
@@ -24,6 +25,16 @@ impl From<Quic> for Any {
 impl From<Tcp> for Any {
     fn from(tunnel: Tcp) -> Self {
         Self::Tcp(tunnel)
+    }
+}
+
+impl Any {
+    /// Who is at the other end, at the side that accepts: the name of the key that it has shown.
+    pub(crate) fn holder(&self) -> Option<KeyName> {
+        match self {
+            Self::Udp(tunnel) => tunnel.holder(),
+            Self::Tcp(tunnel) => tunnel.holder(),
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! data; at rest nothing is sent. What gets no answer is asked for each half minute (`nudge.rs`).
 
 mod beside;
+mod open_streams;
 mod parameters;
 mod reset_key;
 
@@ -25,8 +26,8 @@ use quinn::{
     WriteError,
 };
 use tandem_channel::{
-    Admission, ChannelError, ChannelKey, End, KeyExchange, Pin, Protocol, SERVER_NAME,
-    client_config, server_config,
+    Admission, ChannelError, ChannelKey, End, KeyExchange, KeyName, Pin, Protocol, SERVER_NAME,
+    client_config, holder_of, server_config,
 };
 use tokio::io::ReadBuf;
 use tokio::time::timeout;
@@ -37,6 +38,7 @@ use super::{
 };
 use crate::line::Line;
 use beside::Takers;
+use open_streams::{OpenStream, OpenStreams};
 use parameters::Parameters;
 use reset_key::ResetKey;
 
@@ -94,16 +96,33 @@ impl Client {
         peer: SocketAddr,
         line: &Line,
     ) -> Result<Self, ChannelError> {
-        let key = key(pair_key, End::Client)?;
-        let pin = Pin::to(self::key(pair_key, End::Server)?.name());
+        let server = key(pair_key, End::Server)?.name();
+        Self::to(pair_key, server, peer, line)
+    }
+
+    /// As the client side with this key, to the server side with that name.
+    ///
+    /// # Errors
+    /// The TLS library refuses its own defaults.
+    pub(crate) fn to(
+        own_key: &[u8; 32],
+        server: KeyName,
+        peer: SocketAddr,
+        line: &Line,
+    ) -> Result<Self, ChannelError> {
+        let key = key(own_key, End::Client)?;
+        let pin = Pin::to(server);
         let tls = client_config(PROTOCOL, &key, pin)?;
         let tls = QuicClientConfig::try_from(tls).map_err(|error| refused(&error))?;
         let parameters = Parameters::of(line);
         let mut config = ClientConfig::new(Arc::new(tls));
-        config.transport_config(Arc::new(parameters.transport()));
+        let mut transport = parameters.transport();
+        // The server side opens none.
+        transport.max_concurrent_bidi_streams(VarInt::from_u32(0));
+        config.transport_config(Arc::new(transport));
         Ok(Self {
             config,
-            reset_key: Arc::new(ResetKey::of_pair(pair_key)),
+            reset_key: Arc::new(ResetKey::of_pair(own_key)),
             peer,
             patience: parameters.patience(),
             probe_patience: parameters.probe_patience(),
@@ -178,12 +197,27 @@ impl Server {
     ///
     /// # Errors
     /// The TLS library refuses its own defaults, or the socket cannot be used.
+    #[cfg(test)]
     pub(crate) fn new(
         pair_key: &[u8; 32],
         socket: UdpSocket,
         line: &Line,
     ) -> Result<Self, ChannelError> {
-        let config = server_config_of(pair_key, line)?;
+        Self::admitting(pair_key, HashSet::new(), socket, line)
+    }
+
+    /// As the server side of the pair with this key, on this socket, which also admits the client
+    /// sides with these names. Needs a runtime.
+    ///
+    /// # Errors
+    /// The TLS library refuses its own defaults, or the socket cannot be used.
+    pub(crate) fn admitting(
+        pair_key: &[u8; 32],
+        clients: HashSet<KeyName>,
+        socket: UdpSocket,
+        line: &Line,
+    ) -> Result<Self, ChannelError> {
+        let config = server_config_of(pair_key, clients, line)?;
         let reset_key = Arc::new(ResetKey::of_pair(pair_key));
         let endpoint_config = endpoint_config(&reset_key, parameters::SERVER_ID_LEN);
         let endpoint = Endpoint::new(
@@ -256,16 +290,22 @@ impl Arriving {
     }
 }
 
-fn server_config_of(pair_key: &[u8; 32], line: &Line) -> Result<ServerConfig, ChannelError> {
+fn server_config_of(
+    pair_key: &[u8; 32],
+    mut clients: HashSet<KeyName>,
+    line: &Line,
+) -> Result<ServerConfig, ChannelError> {
     let key = key(pair_key, End::Server)?;
-    let client = self::key(pair_key, End::Client)?.name();
-    let admission = Admission::Listed(HashSet::from([client]));
+    clients.insert(self::key(pair_key, End::Client)?.name());
+    let admission = Admission::Listed(clients);
     let tls = server_config(PROTOCOL, &key, admission)?;
     let tls = QuicServerConfig::try_from(tls).map_err(|error| refused(&error))?;
     let parameters = Parameters::of(line);
     let mut config = ServerConfig::with_crypto(Arc::new(tls));
+    let mut transport = parameters.transport();
+    transport.max_concurrent_bidi_streams(open_streams::AT_FIRST.into());
     config
-        .transport_config(Arc::new(parameters.transport()))
+        .transport_config(Arc::new(transport))
         .max_incoming(MAX_INCOMING)
         // Who is asked to come again does so with two datagrams, which take seconds.
         .retry_token_lifetime(parameters.patience())
@@ -297,13 +337,23 @@ fn endpoint_config(reset_key: &Arc<ResetKey>, id_len: usize) -> EndpointConfig {
 pub(crate) struct Quic {
     connection: Connection,
     takers: Arc<Takers>,
+    open: Arc<OpenStreams>,
 }
 
 impl Quic {
+    /// Who is at the other end: the name of the key that it has shown.
+    pub(crate) fn holder(&self) -> Option<KeyName> {
+        holder_of(&*self.connection.peer_identity()?)
+    }
+
     fn stream(&self, (half, receiving): (SendStream, RecvStream)) -> Stream<Out, In> {
         let tunnel = self.clone();
         Stream {
-            sending: Out { half, tunnel },
+            sending: Out {
+                half,
+                _open: OpenStream::new(&tunnel.open),
+                tunnel,
+            },
             receiving: In(receiving),
         }
     }
@@ -313,7 +363,11 @@ fn watched(connection: Connection) -> Quic {
     tokio::spawn(watch(connection.clone()));
     let takers = Arc::<Takers>::default();
     tokio::spawn(Arc::clone(&takers).hand_out(connection.clone()));
-    Quic { connection, takers }
+    Quic {
+        connection,
+        takers,
+        open: Arc::default(),
+    }
 }
 
 /// Nudges the connection when it is to be nudged, as long as there is one.
@@ -362,9 +416,11 @@ impl Tunnel for Quic {
 
     async fn accept(&self) -> Result<Stream<Out, In>, Lost> {
         let accepted = self.connection.accept_bi().await;
-        accepted
-            .map(|halves| self.stream(halves))
-            .map_err(|error| lost(&error))
+        let stream = accepted.map(|halves| self.stream(halves));
+        if let Some(more) = self.open.to_permit() {
+            self.connection.set_max_concurrent_bi_streams(more.into());
+        }
+        stream.map_err(|error| lost(&error))
     }
 
     async fn closed(&self) -> Lost {
@@ -411,13 +467,16 @@ fn counts(stats: &ConnectionStats) -> Counts {
 pub(crate) struct Out {
     half: SendStream,
     tunnel: Quic,
+    _open: OpenStream,
 }
 
 impl Sending for Out {
     type Datagrams = Beside;
 
     fn datagrams(&self) -> Beside {
-        let Quic { connection, takers } = self.tunnel.clone();
+        let Quic {
+            connection, takers, ..
+        } = self.tunnel.clone();
         Beside::of(self.half.id().index(), connection, takers)
     }
 

@@ -19,7 +19,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use tandem_channel::{
-    Acceptor, Admission, ChannelError, ChannelKey, Connector, End, KeyExchange, Pin, Protocol,
+    Acceptor, Admission, ChannelError, ChannelKey, Connector, End, KeyExchange, KeyName, Pin,
+    Protocol, holder,
 };
 use tandem_tunnel::mux::{self, Key, Limits, Mux, Read, Side};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -90,8 +91,22 @@ impl Client {
         line: &Line,
         expected: &Expected,
     ) -> Result<Self, ChannelError> {
-        let key = key(pair_key, End::Client)?;
-        let pin = Pin::to(self::key(pair_key, End::Server)?.name());
+        let server = key(pair_key, End::Server)?.name();
+        Self::to(pair_key, server, (peer, line), expected)
+    }
+
+    /// As the client side with this key, to the server side with that name.
+    ///
+    /// # Errors
+    /// The TLS library refuses its own defaults.
+    pub(crate) fn to(
+        own_key: &[u8; 32],
+        server: KeyName,
+        (peer, line): (SocketAddr, &Line),
+        expected: &Expected,
+    ) -> Result<Self, ChannelError> {
+        let key = key(own_key, End::Client)?;
+        let pin = Pin::to(server);
         Ok(Self {
             connector: Connector::new(PROTOCOL, &key, pin)?,
             peer,
@@ -107,7 +122,12 @@ impl Client {
             let socket = Watched::of(&stream, 2 * self.settings.record).map_err(unreachable)?;
             let channel = self.connector.open(stream).await;
             let channel = channel.map_err(|error| Lost::Foreign(error.to_string()))?;
-            Ok(Tcp::start(channel, socket, Side::Opens, self.settings))
+            Ok(Tcp::start(
+                channel,
+                None,
+                socket,
+                (Side::Opens, self.settings),
+            ))
         };
         let connected = timeout(self.settings.patience, connecting).await;
         connected.unwrap_or(Err(Lost::Silent))
@@ -138,18 +158,20 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// As the server side of the pair with this key.
+    /// As the server side of the pair with this key, which also admits the client sides with these
+    /// names.
     ///
     /// # Errors
     /// The TLS library refuses its own defaults.
     pub(crate) fn new(
         pair_key: &[u8; 32],
+        mut clients: HashSet<KeyName>,
         line: &Line,
         expected: &Expected,
     ) -> Result<Self, ChannelError> {
         let key = key(pair_key, End::Server)?;
-        let client = self::key(pair_key, End::Client)?.name();
-        let admission = Admission::Listed(HashSet::from([client]));
+        clients.insert(self::key(pair_key, End::Client)?.name());
+        let admission = Admission::Listed(clients);
         Ok(Self {
             acceptor: Acceptor::new(PROTOCOL, &key, admission)?,
             settings: Settings::of(line, expected),
@@ -166,7 +188,11 @@ impl Server {
         // The kernel counts, too.
         let opening = self.acceptor.open(stream, Arc::<AtomicU64>::default());
         match timeout(self.settings.patience, opening).await {
-            Ok(Ok(channel)) => Ok(Tcp::start(channel, socket, Side::Accepts, self.settings)),
+            Ok(Ok(channel)) => {
+                let holder = holder(&channel);
+                let start = (Side::Accepts, self.settings);
+                Ok(Tcp::start(channel, holder, socket, start))
+            }
             Ok(Err(error)) => Err(Lost::Foreign(error.to_string())),
             Err(_) => Err(Lost::Silent),
         }
@@ -186,16 +212,25 @@ pub(crate) struct Tcp(Arc<User>);
 
 /// Of a connection.
 #[derive(Debug)]
-struct User(Arc<Carrier>);
+struct User {
+    carrier: Arc<Carrier>,
+    /// Who is at the other end, at the side that accepts.
+    holder: Option<KeyName>,
+}
 
 impl Drop for User {
     fn drop(&mut self) {
-        self.0.close();
+        self.carrier.close();
     }
 }
 
 impl Tcp {
-    fn start<S>(channel: S, socket: Watched, side: Side, settings: Settings) -> Self
+    fn start<S>(
+        channel: S,
+        holder: Option<KeyName>,
+        socket: Watched,
+        (side, settings): (Side, Settings),
+    ) -> Self
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
@@ -206,11 +241,16 @@ impl Tcp {
         let carrier = Arc::new(Carrier::new(Mux::new(side, limits), socket));
         let running = Arc::clone(&carrier);
         tokio::spawn(async move { running.run(channel, settings.record).await });
-        Self(Arc::new(User(carrier)))
+        Self(Arc::new(User { carrier, holder }))
+    }
+
+    /// Who is at the other end: the name of the key that it has shown, at the side that accepts.
+    pub(crate) fn holder(&self) -> Option<KeyName> {
+        self.0.holder
     }
 
     fn carrier(&self) -> &Carrier {
-        &self.0.0
+        &self.0.carrier
     }
 
     fn stream(&self, key: Key, signals: Arc<Signals>) -> Stream<Out, In> {
@@ -274,7 +314,7 @@ struct Half {
 
 impl Half {
     fn carrier(&self) -> &Carrier {
-        &self.user.0
+        &self.user.carrier
     }
 
     fn with<T>(&self, call: impl FnOnce(&mut Mux, Key) -> T) -> T {
@@ -341,10 +381,10 @@ impl Sending for Out {
         let signals = Arc::clone(&self.0.signals);
         Box::pin(async move {
             loop {
-                if user.0.check().is_err() {
+                if user.carrier.check().is_err() {
                     return Some(Broken::Lost);
                 }
-                if let Some(code) = user.0.with(|mux| mux.stopped(key)) {
+                if let Some(code) = user.carrier.with(|mux| mux.stopped(key)) {
                     return Some(Broken::ByPeer(code.into()));
                 }
                 signals.stopped.notified().await;
@@ -364,7 +404,7 @@ pub(crate) struct Beside {
 impl Datagrams for Beside {
     /// What was written before has to have left, too.
     async fn room(&self, bytes: usize, since: Instant) {
-        let carrier = &self.user.0;
+        let carrier = &self.user.carrier;
         while carrier.check().is_ok() && !carrier.with(|mux| mux.is_drained(self.key)) {
             self.signals.writable.notified().await;
         }

@@ -2,6 +2,8 @@
 //!
 //! Is not: packet mode, whose crate checks its settings itself.
 
+mod fleet;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,6 +19,8 @@ use tandem_tunnel_io::config::{
 use tandem_tunnel_io::{
     dry_run_client_side, dry_run_server_side, run_client_side, run_server_side,
 };
+
+pub(in crate::command) use fleet::server;
 
 use super::say_ready;
 use crate::exit::Failure;
@@ -64,9 +68,11 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
         Some(false) | None => ClientAddresses::Kept,
     };
     let dns = dns(&said)?;
+    let server = fleet::server(&said)?;
     let common = Common::of(Role::ClientSide, &said)?;
     Ok(ClientSide {
         key: common.key,
+        server,
         peer,
         link,
         socks: said.socks,
@@ -97,9 +103,13 @@ fn resolve_server_side(said: Settings) -> Result<ServerSide, Failure> {
     let way_out = way_out(&said)?;
     let dns_server = dns_server(said.dns_server.as_deref())?;
     let handshake_keys = said.handshake_keys.clone();
+    let clients = fleet::clients(&said)?;
     let common = Common::of(Role::ServerSide, &said)?;
+    let shared_store = fleet::shared_store(&said, &common.key)?;
     Ok(ServerSide {
         key: common.key,
+        clients,
+        shared_store,
         listen,
         allowed,
         way_out,
@@ -127,12 +137,14 @@ pub(in crate::command) fn check(role: Role, said: &Settings) -> Result<(), Failu
             rules(said)?;
             tariff(said)?;
             dns(said)?;
+            fleet::server(said)?;
         }
         Role::ServerSide => {
             listen(said)?;
             allowed(said.allow.as_deref())?;
             way_out(said)?;
             dns_server(said.dns_server.as_deref())?;
+            fleet::clients(said)?;
         }
     }
     Ok(())

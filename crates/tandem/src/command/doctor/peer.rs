@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 
 use tandem_packet_io::config::Key;
-use tandem_tunnel_io::config::Line;
+use tandem_tunnel_io::config::{KeyName, Line};
 use tandem_tunnel_io::probe::{self, Reached};
 
 use super::report::Check;
@@ -47,8 +47,13 @@ pub(super) fn not_tried() -> Check {
 }
 
 /// Tries to reach it.
-pub(super) fn reach(key: &Key, peer: SocketAddr, line: &Line) -> Result<Check, Failure> {
-    Ok(found(probe::reach(key, peer, line)?, peer))
+pub(super) fn reach(
+    key: &Key,
+    server: Option<KeyName>,
+    peer: SocketAddr,
+    line: &Line,
+) -> Result<Check, Failure> {
+    Ok(found(probe::reach(key, server, peer, line)?, peer))
 }
 
 fn found(reached: Reached, peer: SocketAddr) -> Check {

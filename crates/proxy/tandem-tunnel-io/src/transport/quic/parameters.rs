@@ -60,7 +60,7 @@ const ACK_DELAY_PART: u32 = 4;
 const ACK_DELAY: (Duration, Duration) = (Duration::from_millis(25), Duration::from_secs(1));
 
 /// TCP connections at a time in one tunnel.
-const MAX_STREAMS: u32 = 10_000;
+pub(super) const MAX_STREAMS: u32 = 10_000;
 
 /// Bytes that one stream may be ahead of its reader: so many times what the line holds, within the
 /// bounds below. What is known is the rate from here to the other side, and the line may be eight
@@ -156,7 +156,6 @@ impl Parameters {
             .max_idle_timeout(Some(idle.into()))
             .initial_rtt(self.initial_round_trip())
             .ack_frequency_config(Some(acks))
-            .max_concurrent_bidi_streams(VarInt::from_u32(MAX_STREAMS))
             .max_concurrent_uni_streams(VarInt::from_u32(0))
             .stream_receive_window(VarInt::from_u64(self.stream_window()).unwrap_or(VarInt::MAX))
             .receive_window(WINDOW)

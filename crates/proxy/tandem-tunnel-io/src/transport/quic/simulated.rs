@@ -107,7 +107,8 @@ impl Pair {
         let mut server_end = endpoint_config(&reset_key, parameters::SERVER_ID_LEN);
         client_end.rng_seed(Some([1; 32]));
         server_end.rng_seed(Some([2; 32]));
-        let accepts = server_config_of(&KEY, down).expect("it starts");
+        let accepts =
+            server_config_of(&KEY, std::collections::HashSet::new(), down).expect("it starts");
         let epoch = std::time::Instant::now();
         let mut machines = Machines::new(Arc::new(client_end), None, false, None);
         let machine = machines

@@ -235,3 +235,30 @@ async fn nothing_is_sent_at_rest() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(tunnel.counts(), before);
 }
+
+#[tokio::test]
+async fn a_thousand_streams_at_once_all_get_through() {
+    let socket = any_port();
+    let peer = socket.local_addr().expect("bound");
+    let server = Server::new(&KEY, socket, &Line::default()).expect("it starts");
+    let client = tokio::spawn(async move { connect(peer, &KEY).await.expect("it answers") });
+    let arriving = server.accept().await.expect("somebody comes");
+    let there = arriving.complete().await.expect("it has the key");
+    let here = client.await.expect("no panic");
+    let accepting = tokio::spawn(async move {
+        let mut accepted = Vec::new();
+        while accepted.len() < 1_000 {
+            accepted.push(there.accept().await.expect("it is up"));
+        }
+        there
+    });
+    let mut opened = Vec::new();
+    for _ in 0..1_000 {
+        let mut stream = here.open().await.expect("it is up");
+        stream.sending.write(b"x").await.expect("it is up");
+        opened.push(stream);
+    }
+    let there = accepting.await.expect("no panic");
+    assert_eq!(opened.len(), 1_000);
+    drop(there);
+}

@@ -24,7 +24,7 @@ async fn listener() -> (TcpListener, SocketAddr) {
 }
 
 fn server(line: &Line) -> Server {
-    Server::new(&KEY, line, &quic::expected(line)).expect("it starts")
+    Server::new(&KEY, HashSet::new(), line, &quic::expected(line)).expect("it starts")
 }
 
 fn client(key: &[u8; 32], peer: SocketAddr, line: &Line) -> Client {

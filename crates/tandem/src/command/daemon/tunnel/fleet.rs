@@ -1,0 +1,77 @@
+//! Settings for many client sides at one server side, and for several server sides that share what
+//! they know.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tandem_packet_io::config::Key;
+use tandem_tunnel::SharedStore;
+use tandem_tunnel_io::config::{KeyName, read_clients};
+
+use crate::exit::Failure;
+use crate::settings::{Settings, SettingsError};
+
+/// The name of the server side's key, where it has another one.
+pub(in crate::command) fn server(said: &Settings) -> Result<Option<KeyName>, SettingsError> {
+    let name = said.server_key.as_deref().map(str::parse).transpose();
+    name.map_err(|problem: String| {
+        let problem = format!("{problem}; `tandem keygen --names FILE` prints it over there");
+        SettingsError::value("server-key", problem)
+    })
+}
+
+/// The names of client sides' own keys.
+pub(super) fn clients(said: &Settings) -> Result<HashSet<KeyName>, Failure> {
+    match &said.clients {
+        Some(path) => Ok(read_clients(path)?),
+        None => Ok(HashSet::new()),
+    }
+}
+
+/// What is shared with other server sides.
+#[cfg(feature = "shared-store")]
+pub(super) fn shared_store(
+    said: &Settings,
+    key: &Key,
+) -> Result<Option<Arc<dyn SharedStore>>, Failure> {
+    use tandem_shared_store::{Address, Login, Valkey};
+
+    let Some(address) = &said.shared_store else {
+        return without_address(said);
+    };
+    let value = |name, error: &dyn ToString| SettingsError::value(name, error.to_string());
+    let address: Address = address
+        .parse()
+        .map_err(|error| value("shared-store", &error))?;
+    let login = said.shared_store_password.as_deref().map(Login::read);
+    let login = login
+        .transpose()
+        .map_err(|error| value("shared-store-password", &error))?;
+    Ok(Some(Arc::new(Valkey::new(address, login, key.bytes()))))
+}
+
+/// The same in a program that has no such thing.
+#[cfg(not(feature = "shared-store"))]
+pub(super) fn shared_store(
+    said: &Settings,
+    _: &Key,
+) -> Result<Option<Arc<dyn SharedStore>>, Failure> {
+    match &said.shared_store {
+        Some(_) => {
+            let problem = "not in this program; build it with `--features shared-store`";
+            Err(SettingsError::value("shared-store", problem).into())
+        }
+        None => without_address(said),
+    }
+}
+
+fn without_address(said: &Settings) -> Result<Option<Arc<dyn SharedStore>>, Failure> {
+    match said.shared_store_password {
+        Some(_) => Err(SettingsError::Misplaced {
+            name: "shared-store-password",
+            why: "needs --shared-store",
+        }
+        .into()),
+        None => Ok(None),
+    }
+}
