@@ -164,7 +164,7 @@ impl<S: Store> Engine<S> {
                 hellos.is_new(hello) && {
                     hellos.learn(hello);
                     hellos.sealed(hello);
-                    true
+                    !hellos.is_new(hello)
                 }
             }),
             Note::Ticket {

@@ -1,6 +1,9 @@
 //! Where the server is, and as whom one comes to it.
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -62,11 +65,12 @@ impl FromStr for Address {
     }
 }
 
-/// The text, for an error: whoever put a password into it does not see it in a log.
+/// The text, for an error: one that may have a password in it is in no log.
 fn shown(text: &str) -> String {
-    match text.rsplit_once('@') {
-        Some((_, behind)) => format!("...@{behind}"),
-        None => text.to_owned(),
+    let may_have_one = text.contains(['@', '?']) || text.matches(':').count() > 1;
+    match may_have_one {
+        true => "what is given".to_owned(),
+        false => text.to_owned(),
     }
 }
 
@@ -122,7 +126,7 @@ fn host_and_port(text: &str) -> Option<(&str, u16)> {
         "" if !text.ends_with(':') => DEFAULT_PORT,
         port => port.parse().ok().filter(|port| *port != 0)?,
     };
-    let is_host = !host.is_empty() && !host.contains(['/', ' ', '@']);
+    let is_host = !host.is_empty() && !host.contains(['/', ' ', '@', '?']);
     is_host.then_some((host, port))
 }
 
@@ -152,11 +156,18 @@ impl Login {
     /// # Errors
     /// It cannot be read, or has no password or another line.
     pub fn read(path: &Path) -> Result<Self, AddressError> {
-        let text = std::fs::read_to_string(path).map_err(|source| AddressError::File {
+        let file = |source| AddressError::File {
             path: path.to_owned(),
             source,
-        })?;
-        let text = Zeroizing::new(text);
+        };
+        let opened = File::open(path).map_err(file)?;
+        if opened.metadata().map_err(file)?.mode() & 0o077 != 0 {
+            tracing::warn!("{}: others may read this password", path.display());
+        }
+        let mut text = Zeroizing::new(String::with_capacity(2 * MAX_PASSWORD));
+        let bounded = u64::try_from(2 * MAX_PASSWORD).unwrap_or(u64::MAX);
+        let read = opened.take(bounded).read_to_string(&mut text);
+        read.map_err(file)?;
         let line = text.strip_suffix('\n').unwrap_or(&text);
         let is_password = (1..=MAX_PASSWORD).contains(&line.len()) && !line.contains(['\r', '\n']);
         match is_password {
@@ -226,15 +237,22 @@ mod tests {
 
     #[test]
     fn a_password_in_the_address_is_refused_and_not_shown() {
-        let error = "redis://me:secret@host".parse::<Address>().expect_err("no");
-        assert!(!error.to_string().contains("secret"), "{error}");
+        for text in [
+            "redis://me:secret@host",
+            "redis://me:secret",
+            "redis://host?password=secret",
+            "secret@",
+        ] {
+            let error = text.parse::<Address>().expect_err(text);
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
     }
 
     #[test]
     fn a_password_is_one_line() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("password");
-        let mut read = |text: &str| {
+        let read = |text: &str| {
             std::fs::write(&path, text).expect("ours");
             Login::read(&path).map(|login| login.text().to_owned()).ok()
         };

@@ -1,14 +1,17 @@
 //! A connection to the server, and what it is asked.
 //!
-//! Is not: when (`worker.rs`). Invariant: nothing here takes longer than its time-outs for each
-//! packet that does not come, and a reply that drips longer than [`WHOLE`] is given up.
+//! Is not: when (`worker.rs`). Invariants: a connection takes a second, and what is asked at once
+//! [`WHOLE`] and a second, however slowly it goes; only looking up a host's name takes as long as the
+//! system's resolver does.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use socket2::{Domain, SockAddr, Type};
 use tandem_engine::PeerId;
+use zeroize::Zeroizing;
 
 use crate::address::{Address, Login, Place};
 use crate::resp::{self, MAX_LIST, Reply};
@@ -33,8 +36,38 @@ pub(crate) struct Server {
 pub(crate) enum Trouble {
     /// It cannot be used any more.
     Broken(io::Error),
-    /// It refuses something: it is full, say.
-    Refused(String),
+    /// It refuses what it would refuse again: it is a replica now, say. Another connection may lead
+    /// to another server.
+    Unfit(String),
+}
+
+/// What such refusals begin with.
+const UNFIT: [&str; 6] = [
+    "READONLY",
+    "MASTERDOWN",
+    "LOADING",
+    "NOAUTH",
+    "WRONGPASS",
+    "NOPERM",
+];
+
+fn is_unfit(why: &str) -> bool {
+    UNFIT.iter().any(|it| why.starts_with(it))
+}
+
+impl Trouble {
+    /// Whether the other end has closed the connection, as after a restart.
+    pub(crate) fn is_dead(&self) -> bool {
+        match self {
+            Self::Broken(error) => matches!(
+                error.kind(),
+                io::ErrorKind::BrokenPipe
+                    | io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::UnexpectedEof
+            ),
+            Self::Unfit(_) => false,
+        }
+    }
 }
 
 impl From<io::Error> for Trouble {
@@ -48,10 +81,11 @@ impl Server {
     pub(crate) fn connect(address: &Address, login: Option<&Login>) -> Result<Self, Trouble> {
         let socket = match &address.place {
             Place::Unix(path) => {
-                let socket = UnixStream::connect(path)?;
+                let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
                 socket.set_read_timeout(Some(PATIENCE))?;
                 socket.set_write_timeout(Some(PATIENCE))?;
-                Socket::Unix(socket)
+                socket.connect(&SockAddr::unix(path)?)?;
+                Socket::Unix(socket.into())
             }
             Place::Tcp(host, port) => Socket::Tcp(connect(host, *port)?),
         };
@@ -78,7 +112,7 @@ impl Server {
         commands.add(&[b"PING"]);
         for reply in server.ask(&commands)? {
             if let Reply::Refused(why) = reply {
-                return Err(Trouble::Refused(why));
+                return Err(Trouble::Unfit(why));
             }
         }
         Ok(server)
@@ -114,51 +148,83 @@ impl Server {
         let mut refused = None;
         let mut taken = 0;
         for replies in replies.chunks(3) {
-            match replies.first() {
-                Some(Reply::Refused(why)) => refused = Some(why.clone()),
-                Some(Reply::Done | Reply::List(_)) | None => taken += 1,
+            let why = replies.iter().find_map(|reply| match reply {
+                Reply::Refused(why) => Some(why.clone()),
+                Reply::Done | Reply::List(_) => None,
+            });
+            match why {
+                Some(why) => refused = Some(why),
+                None => taken += 1,
             }
         }
         Ok((taken, refused))
     }
 
-    /// This peer's notes, the oldest first, and how many strings are none of them.
+    /// What is there of each of these peers.
     pub(crate) fn read(
         &mut self,
         secret: &Secret,
-        peer: PeerId,
-    ) -> Result<(Vec<Vec<u8>>, usize), Trouble> {
-        let (name, newest) = (secret.name(peer), (MAX_LIST - 1).to_string());
+        peers: &[PeerId],
+    ) -> Result<Vec<Found>, Trouble> {
+        let newest = (MAX_LIST - 1).to_string();
         let mut commands = Commands::default();
-        commands.add(&[b"LRANGE", &name, b"0", newest.as_bytes()]);
-        match self.ask(&commands)?.pop() {
-            Some(Reply::List(sealed)) => {
-                let all = sealed.len();
-                let opened = sealed.iter().rev().filter_map(|it| secret.open(peer, it));
-                let notes: Vec<Vec<u8>> = opened.collect();
-                let foreign = all - notes.len();
-                Ok((notes, foreign))
-            }
-            Some(Reply::Refused(why)) => Err(Trouble::Refused(why)),
-            Some(Reply::Done) | None => Ok((Vec::new(), 1)),
+        for peer in peers {
+            commands.add(&[b"LRANGE", &secret.name(*peer), b"0", newest.as_bytes()]);
         }
+        let replies = self.ask(&commands)?;
+        let found = peers.iter().zip(replies).map(|(peer, reply)| match reply {
+            Reply::List(sealed) => {
+                let opened = sealed.iter().rev().filter_map(|it| secret.open(*peer, it));
+                let notes: Vec<Vec<u8>> = opened.collect();
+                Found {
+                    foreign: sealed.len() - notes.len(),
+                    notes: Some(notes),
+                }
+            }
+            Reply::Refused(_) | Reply::Done => Found {
+                notes: None,
+                foreign: 1,
+            },
+        });
+        Ok(found.collect())
     }
 
-    fn ask(&mut self, commands: &Commands) -> io::Result<Vec<Reply>> {
+    fn ask(&mut self, commands: &Commands) -> Result<Vec<Reply>, Trouble> {
         let bounded = self.reader.get_mut();
         bounded.until = Instant::now() + WHOLE;
-        bounded.socket.write_all(&commands.bytes)?;
-        (0..commands.count)
-            .map(|_| resp::read(&mut self.reader))
-            .collect()
+        bounded.write_all(&commands.bytes)?;
+        let mut replies = Vec::with_capacity(commands.count);
+        for _ in 0..commands.count {
+            match resp::read(&mut self.reader)? {
+                Reply::Refused(why) if is_unfit(&why) => return Err(Trouble::Unfit(why)),
+                reply => replies.push(reply),
+            }
+        }
+        Ok(replies)
     }
 }
 
-/// What is sent at once.
-#[derive(Default)]
+/// What is there of a peer.
+pub(crate) struct Found {
+    /// Its notes, the oldest first; `None`: there is something else in their place.
+    pub(crate) notes: Option<Vec<Vec<u8>>>,
+    /// How many strings are none.
+    pub(crate) foreign: usize,
+}
+
+/// What is sent at once. A password may be in it, for which there is room from the start.
 struct Commands {
-    bytes: Vec<u8>,
+    bytes: Zeroizing<Vec<u8>>,
     count: usize,
+}
+
+impl Default for Commands {
+    fn default() -> Self {
+        Self {
+            bytes: Zeroizing::new(Vec::with_capacity(2_048)),
+            count: 0,
+        }
+    }
 }
 
 impl Commands {
@@ -190,26 +256,39 @@ enum Socket {
     Unix(UnixStream),
 }
 
-impl Socket {
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Tcp(socket) => socket.write_all(bytes),
-            Self::Unix(socket) => socket.write_all(bytes),
-        }
-    }
-}
-
-/// A socket that is not read after a time.
+/// A socket that is neither read nor written after a time.
 struct Bounded {
     socket: Socket,
     until: Instant,
 }
 
+impl Bounded {
+    fn check(&self) -> io::Result<()> {
+        match Instant::now() > self.until {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            self.check()?;
+            let written = match &mut self.socket {
+                Socket::Tcp(socket) => socket.write(bytes)?,
+                Socket::Unix(socket) => socket.write(bytes)?,
+            };
+            bytes = bytes.get(written..).unwrap_or_default();
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Read for Bounded {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if Instant::now() > self.until {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
+        self.check()?;
         match &mut self.socket {
             Socket::Tcp(socket) => socket.read(into),
             Socket::Unix(socket) => socket.read(into),

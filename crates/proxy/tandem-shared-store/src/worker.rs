@@ -5,7 +5,7 @@
 //! to half a minute; what is to be written meanwhile is dropped and counted.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -18,14 +18,21 @@ use crate::address::{Address, Login};
 use crate::sealed::Secret;
 use crate::server::{Server, Trouble};
 
-/// Most jobs that wait.
-const MAX_WAITING: usize = 1_024;
+/// Most jobs that wait: notes, and a recall for each of the most tunnels that a server side has.
+const MAX_WAITING: usize = MAX_NOTES + 4_096;
+
+/// Most notes that wait.
+const MAX_NOTES: usize = 1_024;
+
+/// Most peers that are asked for at once.
+const MAX_RECALLS: usize = 8;
 
 /// Most notes that are written at once.
 const MAX_BATCH: usize = 64;
 
-/// Who asked for notes does not wait for them longer than this.
-const MAX_AGE: Duration = Duration::from_secs(1);
+/// Notes are of use for so long after they were asked for. When a server side starts anew, all its
+/// peers come at once.
+const MAX_AGE: Duration = Duration::from_secs(30);
 
 /// How long a connection is idle before it is looked whether it is alive.
 const IDLE: Duration = Duration::from_secs(5);
@@ -51,6 +58,7 @@ enum Job {
 #[derive(Debug, Default)]
 struct Counts {
     is_connected: AtomicU64,
+    waiting_notes: AtomicUsize,
     written: AtomicU64,
     dropped: AtomicU64,
     refused: AtomicU64,
@@ -89,6 +97,7 @@ impl Valkey {
             server: None,
             pause: MIN_PAUSE,
             next: Instant::now(),
+            said: Said::Nothing,
         };
         Self {
             jobs,
@@ -114,7 +123,11 @@ impl SharedStore for Valkey {
     }
 
     fn note(&self, peer: PeerId, note: Vec<u8>) {
-        if self.jobs.try_send(Job::Note(peer, note)).is_err() {
+        let waiting = &self.counts.waiting_notes;
+        if waiting.fetch_add(1, Ordering::Relaxed) >= MAX_NOTES
+            || self.jobs.try_send(Job::Note(peer, note)).is_err()
+        {
+            waiting.fetch_sub(1, Ordering::Relaxed);
             add(&self.counts.dropped, 1);
         }
     }
@@ -179,6 +192,15 @@ struct Worker {
     pause: Duration,
     /// When the server may be tried again.
     next: Instant,
+    said: Said,
+}
+
+/// What the log says last of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Nothing,
+    Works,
+    Fails,
 }
 
 impl std::fmt::Debug for Server {
@@ -201,8 +223,11 @@ impl Worker {
             match job {
                 Ok(job) => self.work(job),
                 Err(RecvTimeoutError::Timeout) => {
-                    if self.server.is_some() {
-                        self.with_server(|server, _| server.ping());
+                    if let Some(server) = &mut self.server
+                        && server.ping().is_err()
+                    {
+                        // The next turn finds out what is wrong.
+                        self.leave();
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -210,32 +235,29 @@ impl Worker {
         }
     }
 
-    /// One job, and the notes that wait behind it.
+    /// One job, and what waits behind it.
     fn work(&mut self, job: Job) {
-        let (mut notes, mut next) = (Vec::new(), Some(job));
+        let (mut notes, mut recalls, mut flushed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut next = Some(job);
         while let Some(job) = next {
             match job {
                 Job::Note(peer, note) => {
+                    self.counts.waiting_notes.fetch_sub(1, Ordering::Relaxed);
                     notes.push((peer, note));
-                    next = match notes.len() {
-                        MAX_BATCH.. => None,
-                        _ => self.waiting.try_recv().ok(),
-                    };
                 }
-                // What was noted before is there when it is read.
-                Job::Recall(peer, then, since) => {
-                    self.write(&std::mem::take(&mut notes));
-                    self.recall(peer, then, since);
-                    next = None;
-                }
-                Job::Flush(done) => {
-                    self.write(&std::mem::take(&mut notes));
-                    let _ = done.try_send(());
-                    next = None;
-                }
+                Job::Recall(peer, then, since) => recalls.push((peer, then, since)),
+                Job::Flush(done) => flushed.push(done),
             }
+            let is_full = notes.len() >= MAX_BATCH || recalls.len() >= MAX_RECALLS;
+            let may_go_on = !is_full && flushed.is_empty();
+            next = may_go_on.then(|| self.waiting.try_recv().ok()).flatten();
         }
+        // What was noted before is there when it is read.
         self.write(&notes);
+        self.recall(recalls);
+        for done in flushed {
+            let _ = done.try_send(());
+        }
     }
 
     fn write(&mut self, notes: &[(PeerId, Vec<u8>)]) {
@@ -256,16 +278,26 @@ impl Worker {
         }
     }
 
-    fn recall(&mut self, peer: PeerId, then: Recalled, since: Instant) {
-        let is_wanted = since.elapsed() < MAX_AGE;
-        let read = is_wanted.then(|| self.with_server(|server, secret| server.read(secret, peer)));
-        match read.flatten() {
-            Some((notes, foreign)) => {
-                add(&self.counts.recalled, notes.len());
-                add(&self.counts.foreign, foreign);
-                then(notes);
+    fn recall(&mut self, mut recalls: Vec<(PeerId, Recalled, Instant)>) {
+        let all = recalls.len();
+        recalls.retain(|(_, _, since)| since.elapsed() < MAX_AGE);
+        add(&self.counts.recalls_failed, all - recalls.len());
+        if recalls.is_empty() {
+            return;
+        }
+        let peers: Vec<PeerId> = recalls.iter().map(|(peer, ..)| *peer).collect();
+        let Some(found) = self.with_server(|server, secret| server.read(secret, &peers)) else {
+            return add(&self.counts.recalls_failed, recalls.len());
+        };
+        for ((_, then, _), found) in recalls.into_iter().zip(found) {
+            add(&self.counts.foreign, found.foreign);
+            match found.notes {
+                Some(notes) => {
+                    add(&self.counts.recalled, notes.len());
+                    then(notes);
+                }
+                None => add(&self.counts.recalls_failed, 1),
             }
-            None => add(&self.counts.recalls_failed, 1),
         }
     }
 
@@ -275,35 +307,38 @@ impl Worker {
         &mut self,
         ask: impl Fn(&mut Server, &Secret) -> Result<T, Trouble>,
     ) -> Option<T> {
-        for _ in 0..2 {
+        let mut is_second = false;
+        loop {
             self.connect();
             let server = self.server.as_mut()?;
-            match ask(server, &self.secret) {
+            let trouble = match ask(server, &self.secret) {
                 Ok(answer) => {
-                    self.pause = MIN_PAUSE;
+                    self.works();
                     return Some(answer);
                 }
-                Err(Trouble::Refused(why)) => {
-                    self.counts.say(format!("refuses: {why}"));
-                    return None;
-                }
-                Err(Trouble::Broken(error)) => {
-                    self.server = None;
-                    self.counts.is_connected.store(0, Ordering::Relaxed);
-                    let is_dead = matches!(
-                        error.kind(),
-                        io::ErrorKind::BrokenPipe
-                            | io::ErrorKind::ConnectionReset
-                            | io::ErrorKind::UnexpectedEof
-                    );
-                    if !is_dead {
-                        self.failed(&Trouble::Broken(error));
-                        return None;
-                    }
-                }
+                Err(trouble) => trouble,
+            };
+            self.leave();
+            if is_second || !trouble.is_dead() {
+                self.failed(&trouble);
+                return None;
             }
+            is_second = true;
         }
-        None
+    }
+
+    /// It has done what it was asked to.
+    fn works(&mut self) {
+        self.pause = MIN_PAUSE;
+        if self.said != Said::Works {
+            tracing::info!("shared store: {} is in use", self.address);
+            self.said = Said::Works;
+        }
+    }
+
+    fn leave(&mut self) {
+        self.server = None;
+        self.counts.is_connected.store(0, Ordering::Relaxed);
     }
 
     /// Connects, unless it is connected, or it is too early.
@@ -313,7 +348,6 @@ impl Worker {
         }
         match Server::connect(&self.address, self.login.as_ref()) {
             Ok(server) => {
-                tracing::info!("shared store: connected to {}", self.address);
                 self.server = Some(server);
                 self.counts.is_connected.store(1, Ordering::Relaxed);
                 self.counts.say("connected".to_owned());
@@ -326,10 +360,11 @@ impl Worker {
     fn failed(&mut self, trouble: &Trouble) {
         let why = match trouble {
             Trouble::Broken(error) => error.to_string(),
-            Trouble::Refused(why) => why.clone(),
+            Trouble::Unfit(why) => why.clone(),
         };
         add(&self.counts.failures, 1);
-        if self.pause == MIN_PAUSE {
+        if self.said != Said::Fails {
+            self.said = Said::Fails;
             tracing::warn!(
                 "shared store: {} cannot be used: {why}; client-side proxies that move here are cold \
                  until it can",
@@ -338,6 +373,27 @@ impl Worker {
         }
         self.counts.say(format!("down: {why}"));
         self.next = Instant::now() + self.pause;
-        self.pause = (self.pause * 2).min(MAX_PAUSE);
+        self.pause = longer(self.pause);
+    }
+}
+
+fn longer(pause: Duration) -> Duration {
+    (pause * 2).min(MAX_PAUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_half_a_minute() {
+        let pauses: Vec<u128> = std::iter::successors(Some(MIN_PAUSE), |it| Some(longer(*it)))
+            .take(8)
+            .map(|it| it.as_millis())
+            .collect();
+        assert_eq!(
+            pauses,
+            [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]
+        );
     }
 }

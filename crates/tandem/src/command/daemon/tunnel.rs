@@ -145,6 +145,7 @@ pub(in crate::command) fn check(role: Role, said: &Settings) -> Result<(), Failu
             way_out(said)?;
             dns_server(said.dns_server.as_deref())?;
             fleet::clients(said)?;
+            fleet::check_shared_store(said)?;
         }
     }
     Ok(())

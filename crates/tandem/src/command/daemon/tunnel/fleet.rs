@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tandem_packet_io::config::Key;
+#[cfg(feature = "shared-store")]
+use tandem_shared_store::{Address, Login, Valkey};
 use tandem_tunnel::SharedStore;
 use tandem_tunnel_io::config::{KeyName, read_clients};
 
@@ -34,10 +36,23 @@ pub(super) fn shared_store(
     said: &Settings,
     key: &Key,
 ) -> Result<Option<Arc<dyn SharedStore>>, Failure> {
-    use tandem_shared_store::{Address, Login, Valkey};
+    let read = address_and_login(said)?;
+    Ok(read.map(|(address, login)| {
+        let store: Arc<dyn SharedStore> = Arc::new(Valkey::new(address, login, key.bytes()));
+        store
+    }))
+}
 
+/// Whatever the start would refuse of that.
+#[cfg(feature = "shared-store")]
+pub(super) fn check_shared_store(said: &Settings) -> Result<(), Failure> {
+    address_and_login(said).map(drop)
+}
+
+#[cfg(feature = "shared-store")]
+fn address_and_login(said: &Settings) -> Result<Option<(Address, Option<Login>)>, Failure> {
     let Some(address) = &said.shared_store else {
-        return without_address(said);
+        return without_address(said).map(|()| None);
     };
     let value = |name, error: &dyn ToString| SettingsError::value(name, error.to_string());
     let address: Address = address
@@ -47,7 +62,7 @@ pub(super) fn shared_store(
     let login = login
         .transpose()
         .map_err(|error| value("shared-store-password", &error))?;
-    Ok(Some(Arc::new(Valkey::new(address, login, key.bytes()))))
+    Ok(Some((address, login)))
 }
 
 /// The same in a program that has no such thing.
@@ -56,6 +71,12 @@ pub(super) fn shared_store(
     said: &Settings,
     _: &Key,
 ) -> Result<Option<Arc<dyn SharedStore>>, Failure> {
+    check_shared_store(said).map(|()| None)
+}
+
+/// Whatever the start would refuse of that.
+#[cfg(not(feature = "shared-store"))]
+pub(super) fn check_shared_store(said: &Settings) -> Result<(), Failure> {
     match &said.shared_store {
         Some(_) => {
             let problem = "not in this program; build it with `--features shared-store`";
@@ -65,13 +86,13 @@ pub(super) fn shared_store(
     }
 }
 
-fn without_address(said: &Settings) -> Result<Option<Arc<dyn SharedStore>>, Failure> {
+fn without_address(said: &Settings) -> Result<(), Failure> {
     match said.shared_store_password {
         Some(_) => Err(SettingsError::Misplaced {
             name: "shared-store-password",
             why: "needs --shared-store",
         }
         .into()),
-        None => Ok(None),
+        None => Ok(()),
     }
 }
