@@ -38,8 +38,8 @@ pub const CHECKS: [(&str, Check); 4] = [
 
 const NOW: UnixTime = UnixTime(1_790_000_000);
 
-/// A note out of a shared store, whoever put it there: what is made of it is bounded, and it is taken
-/// once.
+/// A note out of a shared store, whoever put it there: what is made of it is bounded, and it is
+/// taken once.
 pub fn peer_notes(data: &[u8]) {
     let mut engine = Engine::new(
         Role::ServerSide,

@@ -1,5 +1,5 @@
-//! What must hold for any bytes that a server sends: called by the fuzz targets in `fuzz/` and by the
-//! replay of their corpora.
+//! What must hold for any bytes that a server sends: called by the fuzz targets in `fuzz/` and by
+//! the replay of their corpora.
 //!
 //! Not part of the public interface.
 

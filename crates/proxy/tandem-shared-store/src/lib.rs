@@ -5,9 +5,10 @@
 //! knows the six commands that it needs.
 //!
 //! Invariants: no caller waits for the server, but for the one flush at the end; the server, and
-//! whoever reads or writes in it, sees neither a note nor a peer's name, and cannot make a note that
-//! is taken; replies, the queue and what is kept for a peer are bounded; a server that fails is asked
-//! again at growing intervals, and what was to be written meanwhile is dropped and counted.
+//! whoever reads or writes in it, sees neither a note nor a peer's name, and cannot make a note
+//! that is taken; replies, the queue and what is kept for a peer are bounded; a server that fails
+//! is asked again at growing intervals, and what was to be written meanwhile is dropped and
+//! counted.
 
 #![forbid(unsafe_code)]
 

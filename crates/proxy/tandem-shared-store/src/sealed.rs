@@ -1,14 +1,14 @@
-//! Notes as they lie in the server: encrypted under keys that follow from the key of the server-side
-//! proxies, which the server never sees.
+//! Notes as they lie in the server: encrypted under keys that follow from the key of the
+//! server-side proxies, which the server never sees.
 //!
 //! ```text
 //!   name of a peer's list:  "tandem:1:" | hex(HMAC(key, "...names" | peer)), half of it
 //!   a note:                 nonce 12 | AES-256-GCM(note) | tag 16, with a key for each peer
 //! ```
 //!
-//! Is not: what a note says. Invariants: a note that was written with another key, for another peer,
-//! or by anybody else, does not open; each peer's key seals under random nonces no more notes than
-//! the peer makes handshakes (NIST SP 800-38D, section 8.3 allows 2^32).
+//! Is not: what a note says. Invariants: a note that was written with another key, for another
+//! peer, or by anybody else, does not open; each peer's key seals under random nonces no more notes
+//! than the peer makes handshakes (NIST SP 800-38D, section 8.3 allows 2^32).
 
 use std::fmt;
 

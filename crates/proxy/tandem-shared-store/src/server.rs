@@ -1,8 +1,8 @@
 //! A connection to the server, and what it is asked.
 //!
 //! Is not: when (`worker.rs`). Invariants: a connection takes a second, and what is asked at once
-//! [`WHOLE`] and a second, however slowly it goes; only looking up a host's name takes as long as the
-//! system's resolver does.
+//! [`WHOLE`] and a second, however slowly it goes; only looking up a host's name takes as long as
+//! the system's resolver does.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};

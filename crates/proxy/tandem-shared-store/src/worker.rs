@@ -1,8 +1,8 @@
 //! The thread that talks to the server, so that nobody else waits for it.
 //!
 //! Is not: what is said (`server.rs`). Invariants: what waits is bounded, and so is how long it may
-//! wait; a server that fails is tried again after half a second, and then twice as long each time up
-//! to half a minute; what is to be written meanwhile is dropped and counted.
+//! wait; a server that fails is tried again after half a second, and then twice as long each time
+//! up to half a minute; what is to be written meanwhile is dropped and counted.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

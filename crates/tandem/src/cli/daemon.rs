@@ -154,8 +154,8 @@ pub(crate) struct TunnelClientArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) peer: Option<SocketAddr>,
 
-    /// Name of the server side's key, 64 hexadecimal digits, if `--key` is this side's own [default:
-    /// both sides have the same key]
+    /// Name of the server side's key, 64 hexadecimal digits, if `--key` is this side's own
+    /// [default: both sides have the same key]
     ///
     /// For one server side with many client sides, each with a key of its own: `tandem keygen
     /// --names FILE` prints the name of the server side's key there, and of this side's key here,

@@ -1,5 +1,5 @@
-//! What a proxy remembers of a peer, as bytes that another proxy at its end can take in: a peer that
-//! moves to it then finds there what it refers to (docs/adr/0039-shared-store.md).
+//! What a proxy remembers of a peer, as bytes that another proxy at its end can take in: a peer
+//! that moves to it then finds there what it refers to (docs/adr/0039-shared-store.md).
 //!
 //! Is: the form of one note. Is not: where notes lie meanwhile, or who may read them; that is the
 //! adapter's.
@@ -12,9 +12,9 @@
 //!    kind 4, a client's chain:                certificates, the leaf first
 //! ```
 //!
-//! Invariants: notes are read as bytes of a stranger: nothing is believed of them but their form, and
-//! a wrong one costs a miss, never a byte, as the check of what is rebuilt finds out; a note has
-//! [`Note::MAX_LEN`] bytes at most, and takes no more memory than that.
+//! Invariants: notes are read as bytes of a stranger: nothing is believed of them but their form,
+//! and a wrong one costs a miss, never a byte, as the check of what is rebuilt finds out; a note
+//! has [`Note::MAX_LEN`] bytes at most, and takes no more memory than that.
 
 use tandem_store::Site;
 use tandem_wire::UnixTime;

@@ -1,7 +1,8 @@
 //! How many streams the server side permits in a tunnel: few at first, more once many are open.
 //!
 //! quinn makes room for every stream that is permitted, before one is opened: 70 bytes each, which
-//! is 700 kB for the 10,000 that a tunnel may have, and a server side may have thousands of tunnels.
+//! is 700 kB for the 10,000 that a tunnel may have, and a server side may have thousands of
+//! tunnels.
 //!
 //! Invariant: while fewer are open than a tunnel may have, more are permitted than are open; a
 //! client side that opens more than twice as many at once as are open waits for a round trip.
