@@ -9,6 +9,7 @@ mod client_key;
 mod client_side;
 mod consent;
 mod sealed;
+mod sealed_client;
 mod server_side;
 
 use std::borrow::Cow;
@@ -191,7 +192,10 @@ impl Connection {
                 Some(opened) => Some(opened.flight()),
                 None => self.handshake.flight(),
             },
-            Sender::Client => self.handshake.client_flight(),
+            Sender::Client => match self.opened_client_flight() {
+                Some(flight) => Some(flight),
+                None => self.handshake.client_flight(),
+            },
         }
     }
 
@@ -237,8 +241,10 @@ impl Connection {
     }
 
     /// Both Finished have passed: what each sent is what the other accepted, so that it is
-    /// remembered. `crossed` says how the client's flight came over the link, `round_trip` how long
-    /// it takes until whoever has learned it too says so.
+    /// remembered. In TLS 1.3 the client's Finished is the last: of a client's chain that has
+    /// crossed opened, nothing says that its server accepts it. `crossed` says how the client's
+    /// flight came over the link, `round_trip` how long it takes until whoever has learned it too
+    /// says so.
     pub fn finished<S: Store>(
         &self,
         streams: Streams<'_>,

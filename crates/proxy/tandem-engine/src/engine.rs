@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tandem_delta::Source;
 use tandem_record_key::{Direction, RecordKey};
-use tandem_store::{Kind, Site, Store};
+use tandem_store::{Kind, ObjectId, Site, Store};
 use tandem_wire::{Instant, UnixTime};
 
 use crate::event::{Event, UnusedKey};
@@ -19,7 +19,7 @@ use crate::peer::{Authorities, Epoch, Note, Peer, PeerId, Peers, Role, SessionTi
 use crate::renewal::Watch;
 use crate::rewrite::thesis::Codes;
 use crate::rewrite::{Ground, LocalSource};
-use crate::sealed::{KeyClient, LateKeys, ReleasedKeys};
+use crate::sealed::{KeyClient, LateKeys, ReleasedKeys, Sought};
 use crate::transcript::Handshake;
 
 /// Most notes that wait to be taken: what some hundred handshakes a second make.
@@ -300,12 +300,18 @@ impl<S: Store> Engine<S> {
     }
 
     /// An endpoint of this side has released the key of a server's flight: at the server side a
-    /// server, at the client side a client. To be called before the server's bytes of that
-    /// connection are handed in that it wrote afterwards: a server's key that comes later than
-    /// ServerHello is of no use, unless it was waited for, as it is where the server's keys have
-    /// come late before. A client's always comes later.
+    /// server, at the client side a client, which may release its own, too. To be called before
+    /// the bytes of that connection are handed in that the endpoint wrote afterwards: a server's
+    /// key that comes later than ServerHello is of no use, unless it was waited for, as it is where
+    /// the server's keys have come late before. A client's key of the server's flight always comes
+    /// later. That of the client's direction is there when the client's flight begins, or of no
+    /// use.
     pub fn release_key(&mut self, key: RecordKey, now: Instant) {
         self.tell(Event::KeyReleased);
+        if (key.direction(), self.role) == (Direction::FromClient, Role::ServerSide) {
+            // The client's key is the client's to release.
+            return self.tell_unused(vec![UnusedKey::Direction]);
+        }
         let otherwise = match (key.direction(), self.role) {
             (Direction::FromServer, Role::ServerSide) => {
                 self.late.key_comes(key.client_random(), now)
@@ -324,6 +330,17 @@ impl<S: Store> Engine<S> {
     pub fn expire_keys(&mut self, now: Instant) {
         let unused = self.keys.expire(now);
         self.tell_unused(unused);
+    }
+
+    /// Lets go of keys that turn out to be of no use.
+    pub(crate) fn drop_keys(&mut self, sought: &Sought) {
+        let unused = self.keys.drop_beside(sought);
+        self.tell_unused(unused);
+    }
+
+    /// A client's flight with this chain was not rebuilt at the far side, as it says.
+    pub fn client_chain_lacking(&mut self, chain: ObjectId) {
+        self.peer().far.lacks(chain);
     }
 
     fn tell_unused(&mut self, keys: Vec<UnusedKey>) {

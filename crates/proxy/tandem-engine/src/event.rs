@@ -11,18 +11,21 @@ pub enum UnusedKey {
     Unknown,
     /// Too many others came.
     Displaced,
-    /// It is of a direction that is not opened here.
+    /// It is of a client's direction, and the handshake showed no certificate of a client, or its
+    /// server's flight was not opened; or it came from a server.
     Direction,
 }
 
-/// Why a flight for which a key was there could not be opened to its end.
+/// Why a flight for which a key was there could not be opened to its end: at the server's side a
+/// server's, at the client's side a client's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NotOpened {
     /// No key of its connection opened its first record, or there was none.
     Unproved,
     /// A later record did not open.
     Record,
-    /// What was in its records is no flight with a chain: a resumption, or a form that is not read.
+    /// What was in its records is no flight with a chain: a resumption, a client without a
+    /// certificate, or a form that is not read.
     Form,
 }
 
@@ -64,17 +67,21 @@ pub enum Event {
     KeyAsked,
     /// At the server's side: no key was asked for, since too little would have been spared.
     KeyNotWorth,
-    /// At the client's side: a client's key was handed over.
+    /// At the client's side: a client's key was handed over, for its server's flight, or that of
+    /// its own direction with its own.
     KeyHandedOver,
-    /// One that was asked for had not come in time.
+    /// One that was asked for had not come in time; or, at the client's side, that of the client's
+    /// direction was not there when the client answered a server that asks for a certificate.
     KeyMissing,
     /// Such a key was not of use.
     KeyUnused(UnusedKey),
-    /// At the server's side: a server's flight of TLS 1.3 was opened.
+    /// A flight of TLS 1.3 was opened: at the server's side a server's, at the client's side a
+    /// client's.
     FlightOpened,
     /// One for which a key was there passes as it is.
     FlightNotOpened(NotOpened),
-    /// At the client's side: a flight was sealed again, and has its server's bytes.
+    /// A flight was sealed again, and has its sender's bytes: at the client's side a server's, at
+    /// the server's side a client's.
     FlightSealed,
     /// A client named its chain in its hello, and some of it is held here, at the server's side.
     IntentionHeld,

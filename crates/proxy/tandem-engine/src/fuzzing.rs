@@ -229,11 +229,26 @@ const SERVER_HELLO_TAIL: [u8; 12] = [0, 0x13, 1, 0, 0, 6, 0, 43, 0, 2, 3, 4];
 const SEALED_LIMIT: usize = 1 << 15;
 
 /// Behind a zero, a message of a sealed flight that the client side gets: nothing comes of it, or
-/// bytes with the message's check. Behind another byte, the messages of a server's flight, which is
-/// sealed in records of that size: it is not opened, or its message rebuilds it.
+/// bytes with the message's check. Behind 255, the same of a client's flight that the server side
+/// gets. Behind 254 and a byte, the messages of a client's flight, which is sealed in records of
+/// that size. Behind another byte, the messages of a server's flight, which is sealed so: it is not
+/// opened, or its message rebuilds it.
 pub fn sealed_flight(data: &[u8]) {
     match data.split_first() {
         None => {}
+        Some((255, message)) => {
+            let mut far = asking_server_side();
+            if let Some(bytes) = far.reseal(message) {
+                assert!(bytes.len() <= SEALED_LIMIT);
+                let digest = Digest::of(&bytes).prefix16();
+                assert!(message.windows(digest.len()).any(|it| it == digest));
+            }
+        }
+        Some((254, rest)) => {
+            if let Some((&size, messages)) = rest.split_first() {
+                client_sealed_and_opened(usize::from(size.max(1)), messages);
+            }
+        }
         Some((0, message)) => {
             if let Some(bytes) = reseal(message) {
                 assert!(bytes.len() <= SEALED_LIMIT);
@@ -269,23 +284,132 @@ fn reseal(message: &[u8]) -> Option<Vec<u8>> {
     resealed.ok()
 }
 
-fn sealed_and_opened(size: usize, messages: &[u8]) {
-    let key = || {
-        let suite = Suite::Aes128Gcm;
-        let random = [1; CLIENT_RANDOM_LEN];
-        RecordKey::new(Direction::FromServer, suite, random, &[2; IV_LEN], &[3; 16])
-            .expect("the suite's length")
-    };
+fn record_key(direction: Direction) -> RecordKey {
+    let random = [1; CLIENT_RANDOM_LEN];
+    RecordKey::new(direction, Suite::Aes128Gcm, random, &[2; IV_LEN], &[3; 16])
+        .expect("the suite's length")
+}
+
+/// Appends these messages in records of this size.
+fn seal(direction: Direction, size: usize, messages: &[u8], stream: &mut Vec<u8>) {
+    let mut sealer = Sealer::new(&record_key(direction));
+    for content in messages.chunks(size) {
+        let sealed = sealer.seal(ContentType::Handshake, content, size % 3, stream);
+        sealed.expect("a short record");
+    }
+}
+
+/// A server's flight with these messages.
+fn server_flight(size: usize, messages: &[u8]) -> Vec<u8> {
     let mut stream = vec![22, 3, 3, 0, 50, 2, 0, 0, 46, 3, 3];
     stream.extend([4; 32]);
     stream.extend(SERVER_HELLO_TAIL);
-    let mut sealer = Sealer::new(&key());
-    for content in messages.chunks(size) {
-        let sealed = sealer.seal(ContentType::Handshake, content, size % 3, &mut stream);
-        sealed.expect("a short record");
+    seal(Direction::FromServer, size, messages, &mut stream);
+    stream
+}
+
+/// EncryptedExtensions, CertificateRequest, Certificate and Finished.
+const ASKING: [u8; 39] = [
+    8, 0, 0, 2, 0, 0, 13, 0, 0, 3, 0, 0, 0, 11, 0, 0, 10, 0, 0, 0, 6, 0, 0, 1, 7, 0, 0, 20, 0, 0,
+    8, 1, 2, 3, 4, 5, 6, 7, 8,
+];
+
+/// A side behind a server's flight that asks for a certificate, and has crossed opened.
+struct Side {
+    connection: Connection,
+    engine: Engine<MemoryStore>,
+}
+
+impl Side {
+    fn reseal(&mut self, message: &[u8]) -> Option<Vec<u8>> {
+        let streams = Streams {
+            client: &CLIENT_HELLO,
+            server: &[],
+        };
+        let limit = (SEALED_LIMIT, Instant::ZERO);
+        let (connection, engine) = (&mut self.connection, &mut self.engine);
+        connection
+            .reseal_client(message, streams, engine, limit)
+            .ok()
     }
+}
+
+/// The server side, and what crossed.
+fn asking_server_side_and_message() -> (Side, Vec<u8>) {
+    let stream = server_flight(100, &ASKING);
     let (mut connection, mut engine) = reading(Role::ServerSide);
-    engine.release_key(key(), Instant::ZERO);
+    engine.release_key(record_key(Direction::FromServer), Instant::ZERO);
+    connection.read(Sender::Server, &stream);
+    let streams = Streams {
+        client: &CLIENT_HELLO,
+        server: &stream,
+    };
+    let moment = Moment {
+        server: SocketAddr::from(([192, 0, 2, 1], 443)),
+        now: Instant::ZERO,
+        wall: UnixTime(0),
+    };
+    connection.unseal(streams, &mut engine, moment);
+    let message = opened_message(&connection, Sender::Server, &stream, 0);
+    let message = message.expect("a flight that asks for a certificate");
+    connection.sealed_flight_written();
+    (Side { connection, engine }, message)
+}
+
+fn asking_server_side() -> Side {
+    let (side, _) = asking_server_side_and_message();
+    side
+}
+
+/// The message of a flight that was opened, with a delta that copies nothing.
+fn opened_message(
+    connection: &Connection,
+    sender: Sender,
+    stream: &[u8],
+    before: usize,
+) -> Option<Vec<u8>> {
+    let flight = connection.sealed_flight(sender, stream, before)?;
+    let opened = connection.outgoing(sender, stream, before);
+    let mut delta = DeltaWriter::new(Encoding::Three);
+    delta.add(opened.bytes().expect("all of it"));
+    flight.message(&delta.finish())
+}
+
+fn client_sealed_and_opened(size: usize, messages: &[u8]) {
+    let (mut far, message) = asking_server_side_and_message();
+    let (mut connection, mut engine) = reading(Role::ClientSide);
+    engine.client_certificates = ClientCertificates::Persistent;
+    let mut client = CLIENT_HELLO.to_vec();
+    seal(Direction::FromClient, size, messages, &mut client);
+    let streams = |end| Streams {
+        client: &client[..end],
+        server: &[],
+    };
+    let start = CLIENT_HELLO.len();
+    let limit = (SEALED_LIMIT, Instant::ZERO);
+    let resealed = connection.reseal(&message, streams(start), &mut engine, limit);
+    resealed.expect("our own");
+    engine.release_key(record_key(Direction::FromClient), Instant::ZERO);
+    let ground =
+        connection.sealed_client_flight_to_come(streams(start), &mut engine, Instant::ZERO);
+    assert!(ground.is_some(), "the key is there");
+    for end in start..=client.len() {
+        connection.read(Sender::Client, &client[..end]);
+        connection.unseal_client(streams(end), &mut engine);
+        assert!(connection.footprint() <= 64 * (messages.len() + 128));
+    }
+    let Some(message) = opened_message(&connection, Sender::Client, &client, start) else {
+        return;
+    };
+    let flight = connection.sealed_flight(Sender::Client, &client, start);
+    let end = flight.expect("it was opened").end();
+    assert_eq!(far.reseal(&message).as_deref(), client.get(start..end));
+}
+
+fn sealed_and_opened(size: usize, messages: &[u8]) {
+    let stream = server_flight(size, messages);
+    let (mut connection, mut engine) = reading(Role::ServerSide);
+    engine.release_key(record_key(Direction::FromServer), Instant::ZERO);
     for end in 0..=stream.len() {
         let server = &stream[..end];
         connection.read(Sender::Server, server);
@@ -298,12 +422,10 @@ fn sealed_and_opened(size: usize, messages: &[u8]) {
         connection.unseal(Streams { client, server }, &mut engine, moment);
         assert!(connection.footprint() <= 64 * (messages.len() + 128));
     }
-    let Some(flight) = connection.sealed_flight(Sender::Server, &stream, 0) else {
+    let Some(message) = opened_message(&connection, Sender::Server, &stream, 0) else {
         return;
     };
-    let opened = connection.outgoing(Sender::Server, &stream, 0);
-    let mut delta = DeltaWriter::new(Encoding::Three);
-    delta.add(opened.bytes().expect("all of it"));
-    let message = flight.message(&delta.finish()).expect("it was opened");
-    assert_eq!(reseal(&message).as_deref(), stream.get(..flight.end()));
+    let flight = connection.sealed_flight(Sender::Server, &stream, 0);
+    let end = flight.expect("it was opened").end();
+    assert_eq!(reseal(&message).as_deref(), stream.get(..end));
 }

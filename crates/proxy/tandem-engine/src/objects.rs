@@ -26,6 +26,7 @@ pub mod ticket;
 
 use std::ops::Range;
 
+use tandem_record_key::Direction;
 use tandem_store::{KINDS, Kind};
 use tandem_wire::tls::{HandshakeType, MessageSpan};
 
@@ -39,6 +40,16 @@ pub enum Sender {
     Client,
     /// The server.
     Server,
+}
+
+impl Sender {
+    /// What its records are protected by, in a handshake of TLS 1.3.
+    pub(crate) fn direction(self) -> Direction {
+        match self {
+            Self::Client => Direction::FromClient,
+            Self::Server => Direction::FromServer,
+        }
+    }
 }
 
 /// How an object is held, and so what it is referred to by.

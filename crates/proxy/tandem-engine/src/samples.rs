@@ -165,3 +165,24 @@ pub(crate) fn opened_flight(sizes: &[usize], extensions: &[u8]) -> Vec<u8> {
     ]
     .concat()
 }
+
+/// A server's flight of TLS 1.3 in its opened form that asks for a certificate, and the messages
+/// that a client answers.
+pub(crate) fn opened_with_request() -> [Vec<u8>; 2] {
+    let mut flight = opened_flight(&[300], &[]);
+    let clear = 5 + 4 + 2 + 32 + 1 + 2 + 1 + 8 + 6;
+    // Behind EncryptedExtensions.
+    let at = clear + 6;
+    flight.splice(at..at, message(13, &[0, 0, 0]));
+    let [first, ..] = &chain(&[250])[..] else {
+        panic!("one");
+    };
+    let entry = [&[0, 0, 250], &first[..], &[0, 0]].concat();
+    let certificate = [&[0, 0, 0, 255][..], &entry].concat();
+    let answer = [
+        message(11, &certificate),
+        message(15, &noise(260, 7)),
+        message(20, &noise(32, 8)),
+    ];
+    [flight, answer.concat()]
+}

@@ -1,5 +1,5 @@
-//! A server's flight of TLS 1.3, for which the server has released its handshake key: opened at the
-//! server side, and sealed again at the client side.
+//! A server's flight of TLS 1.3 whose handshake key was released: opened at the server side, and
+//! sealed again at the client side.
 //!
 //! ```text
 //! server side   ServerHello [CCS] | records        --opening-->  ServerHello [CCS] | messages
@@ -10,14 +10,17 @@
 //! delta against what the far side holds. Beside it cross key, IV and layout. Where it is the
 //! client that has released the key, what is in clear crosses first, and the key comes from there.
 //!
+//! Where the server asks for a certificate, the client's flight after it crosses the same way, if
+//! its key is there: opened at the client side, and sealed again at the server side.
+//!
 //! Is: the keys that wait for their connection (`keys`), and for which keys a connection waits
-//! (`late`), the opening (`opening`), what is waited
-//! for behind a HelloRetryRequest (`retry`), what is told of the flight (`message`), and when it is
-//! vouched for (`crossed`). Is not: record protection (`tandem-seal`), nor the delta.
+//! (`late`), the opening (`opening`), what is waited for behind a HelloRetryRequest (`retry`), what
+//! is told of the flight (`message`), and when it is vouched for, and what becomes of the client's
+//! (`crossed`). Is not: record protection (`tandem-seal`), nor the delta.
 //!
 //! Invariants: whatever is in doubt is not opened, and its records pass as they are; no rebuilt
-//! byte leaves unless all of them have the digest of what the server sent. So whatever a key seals
-//! here, only what the server itself has sealed with it leaves.
+//! byte leaves unless all of them have the digest of what the endpoint sent. So whatever a key
+//! seals here, only what the endpoint itself has sealed with it leaves.
 
 mod crossed;
 mod keys;
@@ -28,8 +31,8 @@ mod opened;
 mod opening;
 mod retry;
 
-pub(crate) use crossed::Crossed;
-pub(crate) use keys::ReleasedKeys;
+pub(crate) use crossed::{ClientStep, Crossed};
+pub(crate) use keys::{ReleasedKeys, Sought};
 pub(crate) use late::{Awaited, KeyClient, LateKeys, MAX_CLIENT_WAIT, MAX_WAIT, Wait};
 pub(crate) use message::{SealedMessage, read_key, write_key};
 pub use offer::KeyOffer;

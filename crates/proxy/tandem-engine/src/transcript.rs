@@ -350,14 +350,27 @@ impl Handshake {
         store: &mut impl Store,
         now: UnixTime,
     ) -> Option<ObjectId> {
-        let chain = match (self.client_flight(), self.stage()) {
-            (Some(flight), Stage::Finished) => flight.certificates(client_stream)?,
-            _ => return None,
-        };
-        let chain: Vec<&[u8]> = chain.iter().map(|der| &**der).collect();
-        let id = store.learn(Kind::Chain, None, &chain, now);
-        store.holds(Kind::Chain, &id).then_some(id)
+        match (self.client_flight(), self.stage()) {
+            (Some(flight), Stage::Finished) => {
+                learn_client_chain(flight, client_stream, store, now)
+            }
+            _ => None,
+        }
     }
+}
+
+/// Puts the chain of a client's flight into the store, and names it; `None` where it is not held
+/// then. Whether a Finished vouches for it is the caller's.
+pub(crate) fn learn_client_chain(
+    flight: &Flight,
+    stream: &[u8],
+    store: &mut impl Store,
+    now: UnixTime,
+) -> Option<ObjectId> {
+    let chain = flight.certificates(stream)?;
+    let chain: Vec<&[u8]> = chain.iter().map(|der| &**der).collect();
+    let id = store.learn(Kind::Chain, None, &chain, now);
+    store.holds(Kind::Chain, &id).then_some(id)
 }
 
 /// Puts what a server's flight has shown into the store: the chain, its issuers, and the messages

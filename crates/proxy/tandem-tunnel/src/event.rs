@@ -5,14 +5,15 @@
 use tandem_engine::Pass;
 use tandem_link::tunnel::{Ending, Miss};
 
-/// Why a server's flight that a key had opened, or begun to open, crosses as it is.
+/// Why a flight that a key had opened, or begun to open, crosses as it is: at the server side a
+/// server's, at the client side a client's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dropped {
     /// It would not have been shorter.
     NoGain,
     /// The rest of it did not come in time.
     HeldTooLong,
-    /// The server ended, or said that it gives up.
+    /// Its sender ended, or said that it gives up.
     ServerEnded,
     /// No delta may be written any more.
     NoDelta,
@@ -39,7 +40,7 @@ pub enum Event {
     FlightWritten,
     /// One that came as a delta was rebuilt.
     FlightRebuilt,
-    /// A server's flight that a key had opened crosses in its opened form.
+    /// A flight that a key had opened crosses in its opened form.
     OpenedWritten,
     /// One crosses as it is.
     OpenedDropped(Dropped),

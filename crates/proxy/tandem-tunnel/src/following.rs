@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use tandem_engine::{Connection, Engine, KeyOffer, Moment, Sender, Streams};
+use tandem_engine::{Connection, Engine, Ground, KeyOffer, Moment, Role, Sender, Streams};
 use tandem_link::tunnel::MAX_LEN;
 use tandem_store::Store;
 use tandem_wire::Instant;
@@ -67,13 +67,48 @@ impl Following {
         self.connection.hello_seen(self.streams(), engine);
     }
 
-    /// Opens what has come of the server's flight, where its key was released.
-    pub(crate) fn unseal<S: Store>(&mut self, engine: &mut Engine<S>, moment: Moment) {
+    /// Opens what has come of this end's flight, where its key was released. To be called at the
+    /// side of that end.
+    pub(crate) fn unseal<S: Store>(
+        &mut self,
+        sender: Sender,
+        engine: &mut Engine<S>,
+        moment: Moment,
+    ) {
         let streams = Streams {
             client: &self.client,
             server: &self.server,
         };
-        self.connection.unseal(streams, engine, moment);
+        match sender {
+            Sender::Client => self.connection.unseal_client(streams, engine),
+            Sender::Server => self.connection.unseal(streams, engine, moment),
+        }
+    }
+
+    /// At the client side, before the client sends more: whether that is opened.
+    pub(crate) fn sealed_client_flight_to_come<S: Store>(
+        &mut self,
+        engine: &mut Engine<S>,
+        now: Instant,
+    ) -> Option<Ground> {
+        let streams = Streams {
+            client: &self.client,
+            server: &self.server,
+        };
+        self.connection
+            .sealed_client_flight_to_come(streams, engine, now)
+    }
+
+    /// The flight of the endpoint of this side passes as it is.
+    pub(crate) fn flight_passes(&mut self, role: Role) {
+        let streams = Streams {
+            client: &self.client,
+            server: &self.server,
+        };
+        match role {
+            Role::ClientSide => self.connection.client_flight_passes(streams),
+            Role::ServerSide => self.connection.server_flight_passes(),
+        }
     }
 
     /// What is offered of a client at this address, which gives up to so many bytes.
@@ -116,9 +151,10 @@ impl Following {
         self.connection.follow_retry(streams);
     }
 
-    /// The server's sealed flight out of this message.
+    /// The sealed flight out of this message, at this side: of the far endpoint.
     pub(crate) fn reseal<S: Store>(
         &mut self,
+        role: Role,
         message: &[u8],
         engine: &mut Engine<S>,
         now: Instant,
@@ -127,8 +163,12 @@ impl Following {
             client: &self.client,
             server: &self.server,
         };
-        self.connection
-            .reseal(message, streams, engine, (STREAM_LIMIT, now))
+        let limit = (STREAM_LIMIT, now);
+        let connection = &mut self.connection;
+        match role {
+            Role::ClientSide => connection.reseal(message, streams, engine, limit),
+            Role::ServerSide => connection.reseal_client(message, streams, engine, limit),
+        }
     }
 
     /// Whether this end's stream ends in a fatal alert in clear (RFC 5246, section 7.2): then no

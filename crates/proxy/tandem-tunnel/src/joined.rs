@@ -9,6 +9,7 @@
 //! so; when the handshake is over, or not one for the engine, everything that is kept for it is
 //! freed.
 
+mod answers;
 mod consent;
 mod sealed;
 mod timing;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use tandem_delta::{Delta, DeltaError, Encoding};
 use tandem_engine::{Crossed, Ground, Moment, Outlook, Role, Said, Sender, Stage};
 use tandem_link::tunnel::{self, MAX_HINTS, MAX_LEN, Malformed, Miss, Piece};
-use tandem_store::{Site, Store};
+use tandem_store::{ObjectId, Site, Store};
 use tandem_wire::Instant;
 
 use crate::event::{Dropped, Event};
@@ -30,7 +31,7 @@ use crate::reader::{Arrived, Coded, Placed, Reader};
 use crate::writer::{Shorter, What, Writer};
 use consent::Asking;
 pub(crate) use consent::ClientKeys;
-use sealed::{SPENT_ON_COMPRESSED, literal};
+use sealed::{SPENT_FOR_LATER, literal};
 pub use timing::KEY_HOLD;
 
 /// How long a client may say nothing before the server side is told of it all the same: some
@@ -107,6 +108,9 @@ pub(crate) struct Joined {
     lead: Lead,
     client_keys: ClientKeys,
     asking: Asking,
+    /// Client side: the chain of a client's flight that was written and has no answer, once the
+    /// handshake is over. In TLS 1.3 that flight ends it.
+    written_chain: Option<ObjectId>,
 }
 
 impl Joined {
@@ -133,6 +137,7 @@ impl Joined {
             lead: Lead::Handshake,
             client_keys: ClientKeys::AsTold,
             asking: Asking::No,
+            written_chain: None,
         }
     }
 
@@ -204,9 +209,7 @@ impl Joined {
         if before == 0 && near == Sender::Server {
             following.keep_hello(cx.engine);
         }
-        if near == Sender::Server {
-            following.unseal(cx.engine, moment);
-        }
+        following.unseal(near, cx.engine, moment);
         match (following.connection.stage(), &self.phase) {
             (Stage::Going, _) => self.consider(before, to_come, cx),
             // They go with what is held.
@@ -326,14 +329,18 @@ impl Joined {
     }
 
     /// Before the endpoint sends more: the ground of a flight that may come.
-    fn flight_to_come<S: Store>(&self, cx: &mut Context<'_, S>) -> Option<Ground> {
-        let (Phase::Flight, Some(following)) = (&self.phase, &self.following) else {
+    fn flight_to_come<S: Store>(&mut self, cx: &mut Context<'_, S>) -> Option<Ground> {
+        let (Phase::Flight, Some(following)) = (&self.phase, &mut self.following) else {
             return None;
         };
-        let connection = &following.connection;
         let is_first = following.stream(Sender::Server).is_empty();
+        let sealed = match self.role {
+            Role::ClientSide => following.sealed_client_flight_to_come(cx.engine, cx.clock.now),
+            Role::ServerSide => None,
+        };
+        let connection = &following.connection;
         let ground = match self.role {
-            Role::ClientSide => connection.client_flight_to_come(cx.engine),
+            Role::ClientSide => sealed.or_else(|| connection.client_flight_to_come(cx.engine)),
             // What has begun to pass as it is goes on so.
             Role::ServerSide => (is_first && connection.hello_is_complete())
                 .then(|| connection.server_flight(&self.reader.said(), cx.engine)),
@@ -344,7 +351,10 @@ impl Joined {
     /// What the endpoint sends from `before` on is held, where a flight may come.
     fn hold_flight(&mut self, before: usize, ground: Option<Ground>, now: Instant) {
         let following = self.following.as_ref();
-        let server_has_spoken = following.is_some_and(|it| !it.stream(Sender::Server).is_empty());
+        let server_has_spoken = following.is_some_and(|following| {
+            // A request for another hello is not its flight.
+            !following.stream(Sender::Server).is_empty() && !following.connection.is_asked_again()
+        });
         match (ground, self.role) {
             (Some(ground), _) => {
                 self.phase = Phase::FlightHeld(Hold {
@@ -366,8 +376,8 @@ impl Joined {
     /// where it is a server's that was opened.
     fn pass_flight(&mut self, before: usize, why: Dropped) {
         self.drop_opened(why);
-        if let (Role::ServerSide, Some(following)) = (self.role, &mut self.following) {
-            following.connection.server_flight_passes();
+        if let Some(following) = &mut self.following {
+            following.flight_passes(self.role);
         }
         self.writer.writes_no_delta();
         self.pass(before);
@@ -408,7 +418,7 @@ impl Joined {
             Some(written) => {
                 self.writer.delta(what, written.shorter);
                 cx.engine.flight_written(&hold.ground);
-                self.opened_flight_written();
+                self.opened_flight_written(cx);
                 self.pass(written.end);
             }
             None => self.pass_flight(hold.before, Dropped::NoGain),
@@ -435,7 +445,7 @@ impl Joined {
         let sealed = following.connection.sealed_flight(near, stream, before);
         let delta = match (plan.finish(Encoding::Three), sealed) {
             (Some(delta), _) => delta,
-            (None, Some(sealed)) if sealed.is_compressed() => literal(bytes),
+            (None, Some(sealed)) if sealed.is_for_later() => literal(bytes),
             (None, Some(_) | None) => return None,
         };
         let read = Delta::parse(Encoding::Three, &delta, MAX_LEN).ok()?;
@@ -444,8 +454,8 @@ impl Joined {
             None => (Shorter::new(delta, bytes)?, stream.len()),
             Some(sealed) => {
                 let message = sealed.message(&delta)?;
-                let spent = match sealed.is_compressed() {
-                    true => SPENT_ON_COMPRESSED,
+                let spent = match sealed.is_for_later() {
+                    true => SPENT_FOR_LATER,
                     false => 0,
                 };
                 let shorter = Shorter::sealed(message, sealed.sealed()?, spent)?;
@@ -500,6 +510,9 @@ impl Joined {
             return;
         };
         let (connection, streams) = (&following.connection, following.streams());
+        if self.writer.awaits_answer(What::ClientFlight) {
+            self.written_chain = connection.client_chain_id(streams);
+        }
         let event = match over {
             Over::Finished => {
                 self.lead = Lead::Ending;
@@ -638,7 +651,9 @@ impl Joined {
         }
         let rebuilt = match coded {
             Coded::Delta { check, delta } => self.rebuilt(*check, delta, cx),
-            Coded::Sealed(message) => self.resealed(message, cx)?.map(|bytes| (bytes, None)),
+            Coded::Sealed(message) => self
+                .resealed(place, message, cx)?
+                .map(|bytes| (bytes, None)),
         };
         match rebuilt {
             Ok((bytes, first_number)) => {
@@ -712,51 +727,6 @@ impl Joined {
             Ok((bytes, delta.first_number()))
         } else {
             Err(Miss::Check)
-        }
-    }
-
-    /// The peer says what became of our delta.
-    fn answered<S: Store>(
-        &mut self,
-        missed: Option<Miss>,
-        cx: &mut Context<'_, S>,
-    ) -> Result<(), Malformed> {
-        let following = self.following.as_ref();
-        if missed.is_some()
-            && self.writer.awaits_answer(What::Hello)
-            && following.is_some_and(|following| following.connection.has_recalled())
-        {
-            // A far side that has lost the hello has lost what answered it.
-            self.say(None, cx);
-        }
-        let what = self.writer.answered(missed).ok_or(Malformed)?;
-        self.learn_answer(what, missed, cx);
-        if let (What::ServerFlight, Some(_), Some(following)) = (what, missed, &mut self.following)
-        {
-            following.connection.server_flight_passes();
-            self.conclude_if_over(cx);
-        }
-        Ok(())
-    }
-
-    /// The peer goes on after our delta: it has rebuilt it.
-    fn goes_on<S: Store>(&mut self, cx: &mut Context<'_, S>) {
-        if let Some(what) = self.writer.goes_on() {
-            self.learn_answer(what, None, cx);
-        }
-    }
-
-    fn learn_answer<S: Store>(&self, what: What, missed: Option<Miss>, cx: &mut Context<'_, S>) {
-        match (what, missed) {
-            (What::Hello, None) => cx.engine.hello_rebuilt(),
-            (What::Hello, Some(_)) => cx.engine.hello_missed(),
-            (What::ClientFlight, Some(_)) => {
-                if let Some(following) = &self.following {
-                    let streams = following.streams();
-                    following.connection.client_was_missed(streams, cx.engine);
-                }
-            }
-            (What::ClientFlight, None) | (What::ServerFlight, _) => {}
         }
     }
 

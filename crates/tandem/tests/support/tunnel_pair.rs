@@ -176,6 +176,11 @@ impl Site {
 
     /// With nginx started by this.
     pub(crate) fn with(nginx: &mut Command) -> Self {
+        Self::with_settings(nginx, "")
+    }
+
+    /// The same with these settings of its server.
+    pub(crate) fn with_settings(nginx: &mut Command, settings: &str) -> Self {
         let folder = tempfile::tempdir().expect("a place for temporary files");
         let path = folder.path();
         for name in ["temp", "www"] {
@@ -189,7 +194,7 @@ impl Site {
              client_body_temp_path {0}/temp; proxy_temp_path {0}/temp; fastcgi_temp_path {0}/temp;\n\
              uwsgi_temp_path {0}/temp; scgi_temp_path {0}/temp;\n\
              server {{ listen 127.0.0.1:{port} ssl backlog=1024; ssl_protocols TLSv1.2 TLSv1.3;\n\
-             ssl_session_cache none; ssl_session_tickets off;\n\
+             ssl_session_cache none; ssl_session_tickets off; {settings}\n\
              ssl_certificate {1}; ssl_certificate_key {2}; }} }}\n",
             path.display(),
             pki.chain(KeyType::Rsa).display(),

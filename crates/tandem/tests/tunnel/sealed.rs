@@ -48,6 +48,45 @@ fn tls13(pair: &Pair) -> Curl {
     pair.by_socks().version(TlsVersion::Tls13)
 }
 
+/// nginx that asks its clients for a certificate, started by this.
+fn asking(nginx: &mut Command) -> Site {
+    let root = Pki::shared().root();
+    let asks = format!(
+        "ssl_verify_client on; ssl_verify_depth 3; ssl_client_certificate {};",
+        root.display()
+    );
+    Site::with_settings(nginx, &asks)
+}
+
+/// curl with a certificate.
+fn certified(pair: &Pair) -> Curl {
+    let pki = Pki::shared();
+    let file = |path: std::path::PathBuf| path.display().to_string();
+    let (chain, key) = (pki.chain(KeyType::Ecdsa), pki.key(KeyType::Ecdsa));
+    tls13(pair).more(&["--cert", &file(chain), "--key", &file(key)])
+}
+
+/// What the client side sends on the link for one more visit, which has to be answered with the
+/// page: its program says how.
+#[track_caller]
+fn sent_for(pair: &Pair, page: &[u8], curl: &mut Command) -> u64 {
+    let before = pair.client_side_counts("udp_sent_bytes");
+    let output = curl.output().expect("curl runs");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(output.stdout == page, "other bytes came");
+    pair.client_side_counts("udp_sent_bytes") - before
+}
+
+/// The same where nobody consents; the second of two.
+fn sent_without_consent() -> u64 {
+    let (pair, site, page) = place(|_| asking(&mut Command::new("nginx")));
+    let _server_side = start(&mut pair.server_side(site.port));
+    let _client_side = start(&mut pair.client_side());
+    let mut curl = certified(&pair).command(site.port, "page");
+    sent_for(&pair, &page, &mut curl);
+    sent_for(&pair, &page, &mut curl)
+}
+
 #[test]
 fn a_server_that_consents_has_its_certificates_cross_once() {
     if !can_run() {
@@ -118,10 +157,63 @@ fn a_client_that_consents_has_certificates_of_other_people_s_servers_cross_once(
     // A chain of three RSA certificates did not cross.
     assert!(elided > 2_000, "{elided}");
     assert!(pair.client_side_counts("tunnel_record_keys_handed_over") > 1);
-    assert!(pair.server_side_counts("tunnel_record_keys_asked") > 1);
+    wait_until("each side counts in its own time", || {
+        pair.server_side_counts("tunnel_record_keys_asked") > 1
+    });
     assert_eq!(pair.server_side_counts("tunnel_record_keys_released"), 0);
     // Without the library nothing is released, and nothing breaks.
     tls13(&pair).gets(site.port, "page", &page);
+}
+
+#[test]
+fn a_server_s_consent_alone_leaves_its_clients_certificates_closed() {
+    if !can_run() {
+        return;
+    }
+    let (pair, site, page) = place(|pair| asking(consenting(&mut Command::new("nginx"), pair)));
+    let _server_side = server_side(&pair, site.port);
+    let _client_side = start(&mut pair.client_side());
+    let mut curl = certified(&pair).command(site.port, "page");
+    for visit in 1..=2 {
+        sent_for(&pair, &page, &mut curl);
+        wait_until("the server's flight crossed opened", || {
+            pair.server_side_counts("tunnel_flights_opened") == visit
+        });
+    }
+    // One key for each visit: the server's own.
+    assert_eq!(pair.server_side_counts("tunnel_record_keys_released"), 2);
+    assert_eq!(pair.client_side_counts("tunnel_opened_flights_written"), 0);
+    assert_eq!(pair.server_side_counts("tunnel_flights_sealed"), 0);
+    // Without a certificate nginx refuses the request, and nothing breaks.
+    let refused = tls13(&pair).fetch(site.port, "page");
+    assert_eq!(refused.status.code(), Some(22), "{refused:?}");
+}
+
+#[test]
+fn with_the_client_s_consent_its_certificate_crosses_once() {
+    if !can_run() {
+        return;
+    }
+    let (pair, site, page) = place(|_| asking(&mut Command::new("nginx")));
+    let _server_side = start(&mut pair.server_side(site.port));
+    let mut client_side = pair.client_side();
+    client_side.arg("--handshake-keys").arg(pair.path("keys"));
+    let _client_side = start(client_side.args(["--prefer", "bytes"]));
+    let mut curl = certified(&pair).command(site.port, "page");
+    consenting(&mut curl, &pair);
+    let mut sent = Vec::new();
+    wait_until("two of its flights cross in their opened form", || {
+        sent.push(sent_for(&pair, &page, &mut curl));
+        pair.client_side_counts("tunnel_opened_flights_written") >= 2
+    });
+    wait_until("they were sealed", || {
+        pair.server_side_counts("tunnel_flights_sealed") >= 2
+    });
+    assert_eq!(pair.server_side_counts("tunnel_record_keys_released"), 0);
+    let plain = sent_without_consent();
+    let last = sent.last().copied().unwrap_or_default();
+    eprintln!("the client side sent {sent:?} bytes, without consent {plain}");
+    assert!(last + 800 < plain, "{sent:?} {plain}");
 }
 
 #[test]

@@ -10,7 +10,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tandem_record_key::Suite;
+use tandem_record_key::{Direction, Suite};
 use tandem_store::Store;
 use tandem_wire::Instant;
 use tandem_wire::tls::ServerHello;
@@ -22,8 +22,8 @@ use crate::engine::Engine;
 use crate::event::{Event, NotOpened};
 use crate::rewrite::Miss;
 use crate::sealed::{
-    Awaited, KeyClient, KeyOffer, MAX_CLIENT_WAIT, ServerHelloRecord, Wait, clear_len, read_key,
-    write_key,
+    Awaited, KeyClient, KeyOffer, MAX_CLIENT_WAIT, ServerHelloRecord, Sought, Wait, clear_len,
+    read_key, write_key,
 };
 use crate::transcript::{Pass, Stage};
 
@@ -120,9 +120,12 @@ impl Connection {
             }
         };
         engine.expire_keys(now);
-        let found = engine
-            .keys
-            .take(&wanted.client_random, wanted.suite, |_| Some(()));
+        let sought = Sought {
+            direction: Direction::FromServer,
+            client_random: wanted.client_random,
+            suite: wanted.suite,
+        };
+        let found = engine.keys.take(&sought, |_| Some(()));
         if let Some((key, ())) = found {
             engine.tell(Event::KeyHandedOver);
             let bytes = write_key(&key);

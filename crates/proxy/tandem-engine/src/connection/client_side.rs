@@ -182,6 +182,9 @@ impl Connection {
 
     /// What is to be made of the client's flight, as far as it has come.
     pub fn client_flight<S: Store>(&self, streams: Streams<'_>, engine: &mut Engine<S>) -> Outlook {
+        if let Some(outlook) = self.sealed_client_flight_outlook(engine) {
+            return outlook;
+        }
         let chain = match self.handshake.client_certificate() {
             ClientCertificate::NotYet => return Outlook::Open,
             ClientCertificate::None => return Outlook::Nothing,
@@ -223,6 +226,9 @@ impl Connection {
 
     /// The chain that the client has shown.
     pub(super) fn client_chain(&self, streams: Streams<'_>) -> Option<ClientChain> {
+        if let Some(shown) = self.crossed_client_flight() {
+            return ClientChain::of(shown.flight, shown.bytes);
+        }
         match self.handshake.client_certificate() {
             ClientCertificate::Chain(flight) => ClientChain::of(flight, streams.client),
             ClientCertificate::NotYet | ClientCertificate::None => None,
@@ -274,9 +280,7 @@ impl Connection {
             ClientCertificates::None => None,
             ClientCertificates::Persistent | ClientCertificates::Cii { .. } => {
                 let store = &mut engine.store;
-                let learned = self
-                    .handshake
-                    .learn_client(streams.client, store, moment.wall);
+                let learned = self.learn_client(streams, store, moment.wall);
                 learned.inspect(|chain| engine.peer().far.learned(chain))
             }
             ClientCertificates::Filter { .. } => {

@@ -14,6 +14,7 @@
 //! that both sides remember the same.
 
 use tandem_delta::{Delta, Encoding};
+use tandem_record_key::Direction;
 use tandem_store::{Site, Store};
 use tandem_wire::{Instant, UnixTime};
 
@@ -24,8 +25,8 @@ use crate::event::Event;
 use crate::objects::Sender;
 use crate::rewrite::Miss;
 use crate::sealed::{
-    Behind, Crossed, MAX_WAIT, Opened, Opening, Place, Progress, Retry, SealedMessage, Unsealed,
-    Wait,
+    Behind, Crossed, MAX_WAIT, Opened, Opening, Place, Progress, Retry, SealedMessage, Sought,
+    Unsealed, Wait,
 };
 use crate::transcript::{Pass, Stage, learn_flight};
 
@@ -110,39 +111,54 @@ impl Sealed {
             | Self::Offered(opening, _)
             | Self::Asked(opening)
             | Self::Opening(opening) => size_of::<Opening>() + opening.len(),
-            Self::Opened(_) | Self::Crossed(_) => self.opened().map_or(0, |it| it.bytes().len()),
+            Self::Opened(unsealed) => unsealed.opened().bytes().len(),
+            Self::Crossed(crossed) => crossed.footprint(),
             Self::Unread | Self::AskedAgain(_) | Self::Passes => 0,
         }
     }
 }
 
-/// A server's flight that was opened, as the server sent it.
+/// A flight that was opened, as its sender sent it.
 #[derive(Debug, Clone, Copy)]
 pub struct SealedFlight<'a> {
+    sender: Sender,
     unsealed: &'a Unsealed,
     stream: &'a [u8],
 }
 
 impl<'a> SealedFlight<'a> {
+    /// A client's, in this stream of the client's.
+    pub(super) fn of_client(unsealed: &'a Unsealed, stream: &'a [u8]) -> Self {
+        Self {
+            sender: Sender::Client,
+            unsealed,
+            stream,
+        }
+    }
+
     /// Its opened form.
     pub(super) fn opened(&self) -> &'a Opened {
         self.unsealed.opened()
     }
 
-    /// Where in the server's stream it ends: what is behind it is under other keys.
+    /// Where in its sender's stream it ends: what is behind it is under other keys.
     pub fn end(&self) -> usize {
         self.unsealed.range().end
     }
 
-    /// Its bytes as the server sent them, but for what has crossed.
+    /// Its bytes as they were sent, but for what has crossed.
     pub fn sealed(&self) -> Option<&'a [u8]> {
         self.stream.get(self.unsealed.left())
     }
 
-    /// Whether its chain is compressed (RFC 8879). Then the first message of it is not shorter than
-    /// the flight, as nothing can be compressed again; those after it are.
-    pub fn is_compressed(&self) -> bool {
-        self.opened().flight().is_compressed()
+    /// Whether its message is worth it although it is not shorter than the flight, because those
+    /// after it are: of a server's whose chain is compressed (RFC 8879), as nothing can be
+    /// compressed again, and of a client's, whose chain may have little that can be.
+    pub fn is_for_later(&self) -> bool {
+        match self.sender {
+            Sender::Server => self.opened().flight().is_compressed(),
+            Sender::Client => true,
+        }
     }
 
     /// How much of its opened form has crossed.
@@ -234,17 +250,17 @@ impl Connection {
         };
     }
 
-    /// Whether a key has opened the flight, or its beginning, and it has not set out.
+    /// Whether a key has opened a flight, or its beginning, and it has not set out.
     pub fn holds_opened_flight(&self) -> bool {
         match &self.sealed {
             Sealed::Opening(opening) => opening.is_proved(),
             Sealed::Opened(_) => true,
+            Sealed::Crossed(_) => self.holds_client_flight(),
             Sealed::Unread
             | Sealed::AskedAgain(_)
             | Sealed::Awaiting(..)
             | Sealed::Offered(..)
             | Sealed::Asked(_)
-            | Sealed::Crossed(_)
             | Sealed::Passes => false,
         }
     }
@@ -432,8 +448,13 @@ impl Connection {
     ) -> Option<SealedFlight<'a>> {
         match (sender, &self.sealed) {
             (Sender::Server, Sealed::Opened(unsealed)) if before == unsealed.left().start => {
-                Some(SealedFlight { unsealed, stream })
+                Some(SealedFlight {
+                    sender,
+                    unsealed,
+                    stream,
+                })
             }
+            (Sender::Client, Sealed::Crossed(_)) => self.opened_client(stream, before),
             (
                 Sender::Server | Sender::Client,
                 Sealed::Unread
@@ -449,10 +470,10 @@ impl Connection {
         }
     }
 
-    /// The opened flight has set out in its message.
+    /// The server's opened flight has set out in its message.
     pub fn sealed_flight_written(&mut self) {
         self.sealed = match std::mem::replace(&mut self.sealed, Sealed::Passes) {
-            Sealed::Opened(unsealed) => Sealed::Crossed(Box::new(unsealed.into_crossed())),
+            Sealed::Opened(unsealed) => Sealed::Crossed(Box::new(Crossed::of_unsealed(*unsealed))),
             other @ (Sealed::Unread
             | Sealed::AskedAgain(_)
             | Sealed::Awaiting(..)
@@ -483,8 +504,11 @@ impl Connection {
         (limit, now): (usize, Instant),
     ) -> Result<Vec<u8>, Miss> {
         let random = self.handshake.client_random(streams.client);
-        let message = random.and_then(|random| SealedMessage::parse(message, &random));
-        let message = message.ok_or(Miss::Malformed)?;
+        let message = random.and_then(|random| {
+            let parsed = SealedMessage::parse(Sender::Server, message, &random);
+            parsed.map(|message| (message, random))
+        });
+        let (message, random) = message.ok_or(Miss::Malformed)?;
         let given = self.consent.given();
         let (key, crossed) = match (&message.key, given) {
             (Some(key), _) => (key, 0),
@@ -520,6 +544,13 @@ impl Connection {
             | Sealed::Passes => self.handshake.answer_start(streams.client),
         };
         self.consent = Consent::None;
+        if !resealed.opened.asks_for_certificate() {
+            engine.drop_keys(&Sought {
+                direction: Direction::FromClient,
+                client_random: random,
+                suite: resealed.suite,
+            });
+        }
         if let Some(from) = answer {
             let crossed = Crossed::new(resealed.opened, resealed.suite, from);
             self.sealed = Sealed::Crossed(Box::new(crossed));

@@ -120,9 +120,7 @@ impl Connection {
         let (Peer { publisher, .. }, store) = engine.peer_and_store();
         let was_held = goes_by_filter && publisher.is_held(&chain.id(), store, moment.now);
         let is_new = !store.holds(Kind::Chain, &chain.id());
-        let learned = self
-            .handshake
-            .learn_client(streams.client, store, moment.wall);
+        let learned = self.learn_client(streams, store, moment.wall);
         if learned.is_none() {
             return;
         }

@@ -64,7 +64,7 @@ impl Flight {
         })
     }
 
-    /// The flight of these messages of a server of TLS 1.3. `None` without a chain.
+    /// The flight of these messages of a server or a client of TLS 1.3. `None` without a chain.
     pub(crate) fn of_opened(messages: &[OpenedMessage], stream: &[u8]) -> Option<Self> {
         let find = |wanted| messages.iter().find(|it| it.msg_type == wanted);
         let whole = find(HandshakeType::CERTIFICATE);
@@ -87,6 +87,14 @@ impl Flight {
             extras: extras.filter(|range| !range.is_empty()).collect(),
             is_compressed: whole.is_none(),
         })
+    }
+
+    /// Whether it is one of TLS 1.3, opened.
+    pub(crate) fn is_opened(&self) -> bool {
+        match self.shown {
+            Shown::Message(_) => false,
+            Shown::Entries(_) => true,
+        }
     }
 
     /// Whether the chain is compressed: little can be made of it before it is held.

@@ -32,6 +32,12 @@ pub(crate) fn plan_client_flight<'t>(
             }
         }
     }
+    if flight.is_opened() {
+        // A flight in clear passes as it is while nothing of it is held.
+        for extent in flight.extents() {
+            plan.compress(extent);
+        }
+    }
     Some(plan)
 }
 

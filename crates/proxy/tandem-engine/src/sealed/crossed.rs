@@ -1,39 +1,33 @@
-//! A flight that has crossed in its opened form, until the client has answered it.
+//! A server's flight that has crossed in its opened form, until the client has answered it.
 //!
-//! Is not: a proof. The proxies hold no key of the client's, so that they cannot read its Finished;
-//! they go by its length. A client that does not like what the server shows sends an alert, which
-//! is shorter (RFC 8446, section 6). One that pads its alert makes the proxies remember a chain
-//! that the server has shown all the same.
+//! Is: what becomes of the client's flight, where the server asks for a certificate and that
+//! flight's key is there. Is not: a proof. Of most clients' flights the proxies hold no key, so
+//! that they cannot read Finished; they go by its length. A client that does not like what the
+//! server shows sends an alert, which is shorter (RFC 8446, section 6). One that pads its alert
+//! makes the proxies remember a chain that the server has shown all the same.
 //!
-//! Invariant: work is linear in what the client sends.
+//! Invariants: work is linear in what the client sends; a flight of which a byte has crossed is not
+//! opened.
 
-use tandem_record_key::Suite;
+use tandem_record_key::{CLIENT_RANDOM_LEN, Suite};
 use tandem_wire::tls::{ContentType, Records};
 
+use super::keys::ReleasedKeys;
 use super::opened::Opened;
-
-/// Bytes of a protected Finished around its verify data: the message's header, the inner type, the
-/// tag (RFC 8446, sections 4.4.4 and 5.2).
-const AROUND_VERIFY_DATA: usize = 4 + 1 + 16;
-
-/// Bytes of a record with Finished alone, without its header: the shortest that holds it.
-pub(super) fn protected_finished_len(suite: Suite) -> usize {
-    AROUND_VERIFY_DATA
-        + match suite {
-            Suite::Aes128Gcm | Suite::ChaCha20Poly1305 => 32,
-            Suite::Aes256Gcm => 48,
-        }
-}
+use super::opening::{Opening, Progress, Unsealed, protected_finished_len};
+use crate::event::NotOpened;
 
 /// A flight that has crossed.
 #[derive(Debug)]
 pub(crate) struct Crossed {
     opened: Opened,
-    /// See [`protected_finished_len`].
-    finished_len: usize,
+    suite: Suite,
+    /// Where in the client's stream its answer begins.
+    from: usize,
     /// How far the client's stream was looked at.
     seen: usize,
     answer: Answer,
+    client: ClientFlight,
 }
 
 /// What the client has answered.
@@ -45,15 +39,42 @@ enum Answer {
     Strange,
 }
 
+/// The client's flight behind this one.
+#[derive(Debug)]
+enum ClientFlight {
+    /// It passes as it is.
+    Passes,
+    /// The server has asked for a certificate.
+    Asked,
+    /// Client side: it has begun, and is held.
+    Opening(Box<Opening>),
+    /// Client side: it is whole, and may cross.
+    Opened(Box<Unsealed>),
+    /// It has crossed.
+    Crossed(Box<Opened>),
+}
+
 impl Crossed {
     /// One of which the client's answer begins at `from` of its stream: behind its hello.
     pub(crate) fn new(opened: Opened, suite: Suite, from: usize) -> Self {
+        let client = match opened.asks_for_certificate() {
+            true => ClientFlight::Asked,
+            false => ClientFlight::Passes,
+        };
         Self {
             opened,
-            finished_len: protected_finished_len(suite),
+            suite,
+            from,
             seen: from,
             answer: Answer::ToCome,
+            client,
         }
+    }
+
+    /// One that was opened here.
+    pub(crate) fn of_unsealed(unsealed: Unsealed) -> Self {
+        let (suite, from) = (unsealed.key.suite(), unsealed.place.answer);
+        Self::new(unsealed.opened, suite, from)
     }
 
     /// The flight.
@@ -73,14 +94,20 @@ impl Crossed {
 
     /// Reads the client's stream, all of it from its first byte.
     pub(crate) fn client_sent(&mut self, stream: &[u8]) {
+        match self.client {
+            // What is opened tells more.
+            ClientFlight::Opening(_) | ClientFlight::Opened(_) => return,
+            ClientFlight::Passes | ClientFlight::Asked | ClientFlight::Crossed(_) => {}
+        }
         if self.answer != Answer::ToCome {
             return;
         }
+        let finished_len = protected_finished_len(self.suite);
         let mut records = Records::new(stream.get(self.seen..).unwrap_or_default());
         for record in records.by_ref() {
             self.answer = match record {
                 Ok(record) => match record.header.content_type {
-                    ContentType::ApplicationData if record.fragment.len() >= self.finished_len => {
+                    ContentType::ApplicationData if record.fragment.len() >= finished_len => {
                         Answer::Finished
                     }
                     // Certificate messages may come first, in records of their own.
@@ -97,13 +124,193 @@ impl Crossed {
     }
 }
 
+/// The client's flight.
+impl Crossed {
+    /// Client side, before more of the client's stream is read, which was read to this end: whether
+    /// what comes next is opened. `None` where the server asks for no certificate, or the client
+    /// has begun to answer; `false` where there is no key.
+    pub(crate) fn begin_client_flight(
+        &mut self,
+        client_random: &[u8; CLIENT_RANDOM_LEN],
+        end: usize,
+        keys: &ReleasedKeys,
+    ) -> Option<bool> {
+        let ClientFlight::Asked = self.client else {
+            return None;
+        };
+        if end != self.from || self.answer != Answer::ToCome {
+            return None;
+        }
+        let opening = Opening::of_client(client_random, self.suite, self.from);
+        let has_key = opening.has_key(keys);
+        self.client = match has_key {
+            true => ClientFlight::Opening(opening),
+            false => ClientFlight::Passes,
+        };
+        Some(has_key)
+    }
+
+    /// Client side: opens what has come of the client's flight. What came of that, where it was
+    /// being opened, and whether its key was proved before.
+    pub(crate) fn advance_client_flight(
+        &mut self,
+        client: &[u8],
+        keys: &mut ReleasedKeys,
+    ) -> Option<ClientProgress> {
+        let opening = match std::mem::replace(&mut self.client, ClientFlight::Passes) {
+            ClientFlight::Opening(opening) => opening,
+            other @ (ClientFlight::Passes
+            | ClientFlight::Asked
+            | ClientFlight::Opened(_)
+            | ClientFlight::Crossed(_)) => {
+                self.client = other;
+                return None;
+            }
+        };
+        let was_proved = opening.is_proved();
+        let progress = opening.advance(client, keys);
+        let is_key_used = !was_proved && progress.is_proved();
+        let step = match progress {
+            Progress::Open(opening) => {
+                self.client = ClientFlight::Opening(opening);
+                ClientStep::Open
+            }
+            Progress::Whole(unsealed) => {
+                self.client = ClientFlight::Opened(unsealed);
+                ClientStep::Whole
+            }
+            Progress::Failed(why) => {
+                self.client_sent(client);
+                ClientStep::Failed(why)
+            }
+        };
+        Some(ClientProgress { is_key_used, step })
+    }
+
+    /// Client side: the client's flight, once it is whole, until it has crossed or passes.
+    pub(crate) fn unsealed_client_flight(&self) -> Option<&Unsealed> {
+        match &self.client {
+            ClientFlight::Opened(unsealed) => Some(unsealed),
+            ClientFlight::Passes
+            | ClientFlight::Asked
+            | ClientFlight::Opening(_)
+            | ClientFlight::Crossed(_) => None,
+        }
+    }
+
+    /// Client side: whether a key has opened the client's flight, or its beginning, and it has not
+    /// set out.
+    pub(crate) fn holds_client_flight(&self) -> bool {
+        match &self.client {
+            ClientFlight::Opening(opening) => opening.is_proved(),
+            ClientFlight::Opened(_) => true,
+            ClientFlight::Passes | ClientFlight::Asked | ClientFlight::Crossed(_) => false,
+        }
+    }
+
+    /// Client side: whether the client's flight is being opened, and is not whole.
+    pub(crate) fn awaits_client_flight(&self) -> bool {
+        matches!(self.client, ClientFlight::Opening(_))
+    }
+
+    /// Client side: the client's flight has set out in its message.
+    pub(crate) fn client_flight_written(&mut self) {
+        self.client = match std::mem::replace(&mut self.client, ClientFlight::Passes) {
+            ClientFlight::Opened(unsealed) => {
+                self.answer = Answer::Finished;
+                ClientFlight::Crossed(Box::new(unsealed.into_opened()))
+            }
+            other @ (ClientFlight::Passes
+            | ClientFlight::Asked
+            | ClientFlight::Opening(_)
+            | ClientFlight::Crossed(_)) => other,
+        };
+    }
+
+    /// Client side: it passes as it is. This is the client's stream.
+    pub(crate) fn client_flight_passes(&mut self, client: &[u8]) {
+        self.client = ClientFlight::Passes;
+        self.client_sent(client);
+    }
+
+    /// Server side: whether the client's flight may come in a message.
+    pub(crate) fn is_client_flight_to_come(&self) -> bool {
+        match self.client {
+            ClientFlight::Asked => self.answer == Answer::ToCome,
+            ClientFlight::Passes
+            | ClientFlight::Opening(_)
+            | ClientFlight::Opened(_)
+            | ClientFlight::Crossed(_) => false,
+        }
+    }
+
+    /// Server side: the client's flight has come so.
+    pub(crate) fn client_flight_came(&mut self, opened: Opened) {
+        self.client = ClientFlight::Crossed(Box::new(opened));
+        self.answer = Answer::Finished;
+    }
+
+    /// The client's flight in its opened form, once it is whole: as it may cross, or has.
+    pub(crate) fn client_opened(&self) -> Option<&Opened> {
+        match &self.client {
+            ClientFlight::Opened(unsealed) => Some(unsealed.opened()),
+            ClientFlight::Crossed(opened) => Some(opened),
+            ClientFlight::Passes | ClientFlight::Asked | ClientFlight::Opening(_) => None,
+        }
+    }
+
+    /// The same once it has crossed.
+    pub(crate) fn client_crossed(&self) -> Option<&Opened> {
+        match &self.client {
+            ClientFlight::Crossed(opened) => Some(opened),
+            ClientFlight::Passes
+            | ClientFlight::Asked
+            | ClientFlight::Opening(_)
+            | ClientFlight::Opened(_) => None,
+        }
+    }
+
+    /// Bytes of memory in use, about.
+    pub(crate) fn footprint(&self) -> usize {
+        let client = match &self.client {
+            ClientFlight::Opening(opening) => size_of::<Opening>() + opening.len(),
+            ClientFlight::Opened(unsealed) => unsealed.opened().bytes().len(),
+            ClientFlight::Crossed(opened) => opened.bytes().len(),
+            ClientFlight::Passes | ClientFlight::Asked => 0,
+        };
+        self.opened.bytes().len() + client
+    }
+}
+
+/// What came of an attempt to open more of a client's flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClientProgress {
+    /// A key has just opened the first record.
+    pub(crate) is_key_used: bool,
+    /// How far it is.
+    pub(crate) step: ClientStep,
+}
+
+/// How far the opening of a client's flight is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClientStep {
+    /// More has to come.
+    Open,
+    /// It is whole.
+    Whole,
+    /// It passes as it is.
+    Failed(NotOpened),
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objects::Sender;
     use crate::samples::{noise, opened_flight, record};
 
     fn crossed(suite: Suite) -> Crossed {
-        let opened = Opened::of(opened_flight(&[300], &[])).expect("a flight");
+        let opened = opened_flight(&[300], &[]);
+        let opened = Opened::of(Sender::Server, opened).expect("a flight");
         Crossed::new(opened, suite, 0)
     }
 

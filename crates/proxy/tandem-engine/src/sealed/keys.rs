@@ -1,7 +1,8 @@
-//! Keys that were released, until the flight that they belong to comes.
+//! Keys that were released, until the flight that they belong to comes: the server's first, or the
+//! client's after it.
 //!
-//! Is not: how they come. Invariants: a key is taken once; at most [`MAX_KEYS`] are held, each for
-//! [`LIFETIME`] at most; a key that goes is overwritten.
+//! Is not: how they come. Invariants: a key is taken once, for its own direction; at most
+//! [`MAX_KEYS`] are held, each for [`LIFETIME`] at most; a key that goes is overwritten.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,6 +25,14 @@ pub(crate) struct ReleasedKeys {
     held: VecDeque<Held>,
 }
 
+/// Whose key is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sought {
+    pub(crate) direction: Direction,
+    pub(crate) client_random: [u8; CLIENT_RANDOM_LEN],
+    pub(crate) suite: Suite,
+}
+
 #[derive(Debug)]
 struct Held {
     key: RecordKey,
@@ -33,24 +42,26 @@ struct Held {
 }
 
 impl Held {
-    fn is_of(&self, client_random: &[u8; CLIENT_RANDOM_LEN], suite: Suite) -> bool {
-        self.key.client_random() == client_random && self.key.suite() == suite
+    /// Whether it is of this direction of a connection, in any suite.
+    fn is_beside(&self, sought: &Sought) -> bool {
+        *self.key.client_random() == sought.client_random
+            && self.key.direction() == sought.direction
+    }
+
+    fn is_of(&self, sought: &Sought) -> bool {
+        self.is_beside(sought) && self.key.suite() == sought.suite
     }
 }
 
 impl ReleasedKeys {
-    /// Holds a key. Says which go without having been of use: this one, where it is not a server's.
-    /// If nothing takes it, that is for the reason `otherwise`.
+    /// Holds a key. Says which go without having been of use. If nothing takes this one, that is
+    /// for the reason `otherwise`.
     pub(crate) fn put(
         &mut self,
         key: RecordKey,
         otherwise: UnusedKey,
         now: Instant,
     ) -> Vec<UnusedKey> {
-        match key.direction() {
-            Direction::FromServer => {}
-            Direction::FromClient => return vec![UnusedKey::Direction],
-        }
         let mut gone = self.expire(now);
         if self.held.len() == MAX_KEYS {
             self.held.pop_front();
@@ -73,10 +84,19 @@ impl ReleasedKeys {
         gone
     }
 
-    /// Whether a key may be that of a connection with this client random.
-    pub(crate) fn has(&self, client_random: &[u8; CLIENT_RANDOM_LEN], suite: Suite) -> bool {
+    /// Whether a key may be that of this connection.
+    pub(crate) fn has(&self, sought: &Sought) -> bool {
         let mut held = self.held.iter();
-        held.any(|held| held.is_of(client_random, suite))
+        held.any(|held| held.is_of(sought))
+    }
+
+    /// Lets go of keys that are not of use, as was found out, in any suite; says why.
+    pub(crate) fn drop_beside(&mut self, sought: &Sought) -> Vec<UnusedKey> {
+        let is_beside = |held: &&Held| held.is_beside(sought);
+        let gone = self.held.iter().filter(is_beside).map(|it| it.otherwise);
+        let gone = gone.collect();
+        self.held.retain(|held| !held.is_beside(sought));
+        gone
     }
 
     /// Takes the key of this connection that does what is asked of it. Client randoms may repeat:
@@ -84,17 +104,15 @@ impl ReleasedKeys {
     /// one for each.
     pub(crate) fn take<T>(
         &mut self,
-        client_random: &[u8; CLIENT_RANDOM_LEN],
-        suite: Suite,
+        sought: &Sought,
         mut proof: impl FnMut(&RecordKey) -> Option<T>,
     ) -> Option<(RecordKey, T)> {
         let (index, proved) = self.held.iter().enumerate().find_map(|(index, held)| {
-            let is_of = held.is_of(client_random, suite);
+            let is_of = held.is_of(sought);
             Some((index, is_of.then(|| proof(&held.key))??))
         })?;
         let key = self.held.remove(index)?.key;
-        let goes =
-            |held: &Held| held.key.client_random() == client_random && held.key.suite() != suite;
+        let goes = |held: &Held| held.is_beside(sought) && !held.is_of(sought);
         self.held.retain(|held| !goes(held));
         Some((key, proved))
     }
@@ -115,10 +133,18 @@ mod tests {
             .expect("16 bytes")
     }
 
+    fn sought(random: u8, suite: Suite) -> Sought {
+        Sought {
+            direction: Direction::FromServer,
+            client_random: [random; CLIENT_RANDOM_LEN],
+            suite,
+        }
+    }
+
     fn take(keys: &mut ReleasedKeys, random: u8, iv: u8) -> bool {
-        let random = [random; CLIENT_RANDOM_LEN];
         let proof = |key: &RecordKey| (key.iv() == &[iv; IV_LEN]).then_some(());
-        keys.take(&random, Suite::Aes128Gcm, proof).is_some()
+        keys.take(&sought(random, Suite::Aes128Gcm), proof)
+            .is_some()
     }
 
     #[test]
@@ -130,8 +156,9 @@ mod tests {
         assert!(!take(&mut keys, 8, 1), "another random");
         assert!(!take(&mut keys, 9, 3), "nothing proves it");
         assert!(take(&mut keys, 9, 2) && !take(&mut keys, 9, 2));
-        assert!(keys.has(&[9; 32], Suite::Aes128Gcm), "the other one stays");
-        assert!(!keys.has(&[9; 32], Suite::Aes256Gcm));
+        let stays = keys.has(&sought(9, Suite::Aes128Gcm));
+        assert!(stays, "the other one");
+        assert!(!keys.has(&sought(9, Suite::Aes256Gcm)));
     }
 
     #[test]
@@ -143,26 +170,34 @@ mod tests {
             keys.put(key(2, 1), UnusedKey::Unknown, later),
             [UnusedKey::Unknown]
         );
-        assert!(!keys.has(&[1; 32], Suite::Aes128Gcm));
+        assert!(!keys.has(&sought(1, Suite::Aes128Gcm)));
         for _ in 1..MAX_KEYS {
             assert_eq!(keys.put(key(3, 1), UnusedKey::Unknown, later), []);
         }
         let gone = keys.put(key(3, 1), UnusedKey::Unknown, later);
         assert_eq!(gone, [UnusedKey::Displaced], "the oldest");
-        assert!(!keys.has(&[2; 32], Suite::Aes128Gcm));
+        assert!(!keys.has(&sought(2, Suite::Aes128Gcm)));
         assert_eq!(keys.held.len(), MAX_KEYS);
     }
 
     #[test]
-    fn a_client_s_key_is_of_no_use_here() {
+    fn a_key_is_of_use_for_its_own_direction_alone() {
         let mut keys = ReleasedKeys::default();
-        let gone = keys.put(
-            of(Direction::FromClient, 1, 1),
-            UnusedKey::Unknown,
-            Instant::ZERO,
-        );
-        assert_eq!(gone, [UnusedKey::Direction]);
-        assert!(!keys.has(&[1; 32], Suite::Aes128Gcm));
+        for direction in [Direction::FromClient, Direction::FromServer] {
+            let key = of(direction, 1, 1);
+            assert_eq!(keys.put(key, UnusedKey::Direction, Instant::ZERO), []);
+        }
+        let server = sought(1, Suite::Aes128Gcm);
+        let client = Sought {
+            direction: Direction::FromClient,
+            ..server
+        };
+        let (taken, ()) = keys.take(&server, |_| Some(())).expect("it is there");
+        assert_eq!(taken.direction(), Direction::FromServer);
+        assert!(!keys.has(&server) && keys.has(&client));
+        assert_eq!(keys.drop_beside(&server), []);
+        assert_eq!(keys.drop_beside(&client), [UnusedKey::Direction]);
+        assert!(!keys.has(&client));
     }
 
     #[test]
@@ -182,8 +217,9 @@ mod tests {
             );
         }
         assert!(take(&mut keys, 9, 1));
-        assert!(!keys.has(&random, suite));
-        assert!(keys.has(&[8; 32], Suite::Aes128Gcm), "another connection's");
+        assert!(!keys.has(&sought(9, suite)));
+        let stays = keys.has(&sought(8, Suite::Aes128Gcm));
+        assert!(stays, "another connection's");
         let gone = keys.expire(Instant::ZERO + LIFETIME);
         assert_eq!(gone, [UnusedKey::Unknown], "nothing else is left");
     }

@@ -5,11 +5,11 @@
 //! 0                              | check 16 | length(varint) layout{length} | delta
 //! ```
 //!
-//! The suite is the low byte of TLS's number. In the second form the key is the one that the reader
-//! has handed over, and what is in clear has crossed: the delta names it. A key is handed over as
-//! the first form begins. The delta rebuilds the opened form; the layout says
-//! how that is cut into records; the check is over the sealed flight, from the first byte that the
-//! server sent to the flight's last.
+//! The suite is the low byte of TLS's number. The second form is of a server's flight, whose key
+//! the reader has handed over, and what is in clear has crossed: the delta names it. A key is
+//! handed over as the first form begins. A client's flight has the first form. The delta rebuilds
+//! the opened form; the layout says how that is cut into records; the check is over the sealed
+//! flight, from the first byte of it that its sender sent to its last.
 //!
 //! Is not: a frame. Invariants: a message is bounded by its frame, what it rebuilds by the caller's
 //! limit; each has one encoding of everything in front of the delta.
@@ -22,6 +22,7 @@ use tandem_seal::{Layout, Sealer};
 use tandem_store::Digest;
 
 use super::opened::Opened;
+use crate::objects::Sender;
 use crate::rewrite::Miss;
 
 /// Bytes of the check. It decides what leaves under a key that others have used, so that it is no
@@ -36,6 +37,8 @@ const READERS_KEY: u8 = 0;
 
 /// A message that was read.
 pub(crate) struct SealedMessage<'a> {
+    /// Whose flight it is.
+    sender: Sender,
     /// The key, where it is in the message.
     pub(crate) key: Option<RecordKey>,
     check: [u8; CHECK_LEN],
@@ -61,23 +64,29 @@ pub(crate) fn write_key(key: &RecordKey) -> Vec<u8> {
     out
 }
 
-/// The key of the connection with this client random, as it crosses, and what follows it; `None`
+/// Takes the key of one direction of a connection off the front of what follows its suite; `None`
 /// for what is none.
-fn split_key<'a>(
-    bytes: &'a [u8],
-    client_random: &[u8; CLIENT_RANDOM_LEN],
-) -> Option<(RecordKey, &'a [u8])> {
-    let (&suite, rest) = bytes.split_first()?;
-    let suite = Suite::from_number(u16::from_be_bytes([SUITES, suite]))?;
-    let (iv, rest) = rest.split_first_chunk::<IV_LEN>()?;
+fn take_key(
+    bytes: &mut &[u8],
+    suite: Suite,
+    (direction, client_random): (Direction, &[u8; CLIENT_RANDOM_LEN]),
+) -> Option<RecordKey> {
+    let (iv, rest) = bytes.split_first_chunk::<IV_LEN>()?;
     let (key, rest) = rest.split_at_checked(suite.key_len())?;
-    let key = RecordKey::new(Direction::FromServer, suite, *client_random, iv, key).ok()?;
-    Some((key, rest))
+    let key = RecordKey::new(direction, suite, *client_random, iv, key).ok()?;
+    *bytes = rest;
+    Some(key)
+}
+
+fn suite_of(byte: u8) -> Option<Suite> {
+    Suite::from_number(u16::from_be_bytes([SUITES, byte]))
 }
 
 /// The key that was handed over.
 pub(crate) fn read_key(bytes: &[u8], client_random: &[u8; CLIENT_RANDOM_LEN]) -> Option<RecordKey> {
-    let (key, rest) = split_key(bytes, client_random)?;
+    let (&suite, mut rest) = bytes.split_first()?;
+    let of = (Direction::FromServer, client_random);
+    let key = take_key(&mut rest, suite_of(suite)?, of)?;
     rest.is_empty().then_some(key)
 }
 
@@ -98,19 +107,26 @@ pub(super) fn write(
 }
 
 impl<'a> SealedMessage<'a> {
-    /// Reads a message of the connection with this client random; `None` for what is none.
-    pub(crate) fn parse(bytes: &'a [u8], client_random: &[u8; CLIENT_RANDOM_LEN]) -> Option<Self> {
-        let (key, rest) = match bytes.split_first()? {
-            (&READERS_KEY, rest) => (None, rest),
-            _ => {
-                let (key, rest) = split_key(bytes, client_random)?;
-                (Some(key), rest)
+    /// Reads a message of a flight of this sender's, in the connection with this client random;
+    /// `None` for what is none.
+    pub(crate) fn parse(
+        sender: Sender,
+        bytes: &'a [u8],
+        client_random: &[u8; CLIENT_RANDOM_LEN],
+    ) -> Option<Self> {
+        let (&first, mut rest) = bytes.split_first()?;
+        let key = match first {
+            READERS_KEY => None,
+            suite => {
+                let of = (sender.direction(), client_random);
+                Some(take_key(&mut rest, suite_of(suite)?, of)?)
             }
         };
         let (check, mut rest) = rest.split_first_chunk()?;
         let length = usize::try_from(varint::read(&mut rest)?).ok()?;
         let (layout, delta) = rest.split_at_checked(length)?;
         Some(Self {
+            sender,
             key,
             check: *check,
             layout,
@@ -129,7 +145,7 @@ impl<'a> SealedMessage<'a> {
         opened: Vec<u8>,
         limit: usize,
     ) -> Result<Resealed, Miss> {
-        let opened = Opened::of(opened).ok_or(Miss::Malformed)?;
+        let opened = Opened::of(self.sender, opened).ok_or(Miss::Malformed)?;
         let plaintext = opened.plaintext();
         let mut layout = self.layout;
         let sealed = Layout::decode(&mut layout, plaintext)
@@ -148,10 +164,10 @@ impl<'a> SealedMessage<'a> {
     }
 }
 
-/// A flight as the server sent it, rebuilt.
+/// A flight as its sender sent it, rebuilt.
 #[derive(Debug)]
 pub(crate) struct Resealed {
-    /// The bytes that the server sent.
+    /// The bytes that were sent.
     pub(crate) bytes: Vec<u8>,
     /// The suite of the connection.
     pub(crate) suite: Suite,

@@ -1,11 +1,13 @@
-//! The server's flight while it comes: its records opened, one after the other.
+//! A flight while it comes: its records opened, one after the other.
 //!
 //! ```text
 //! ServerHello | [ChangeCipherSpec] | record 0 | record 1 | ... | record with the end of Finished
 //!             key is there, or to come?   key proved
 //! ```
 //!
-//! Behind a HelloRetryRequest it begins later in the server's stream (`retry`).
+//! Behind a HelloRetryRequest it begins later in the server's stream (`retry`). A client's, which
+//! answers a server's that has crossed opened (`crossed`), begins with the ChangeCipherSpec, or
+//! with record 0.
 //!
 //! Is not: holding the flight meanwhile, which the data plane does, nor waiting for the key
 //! (`late`). Invariant: the first record that does not open, or that is not what a handshake has
@@ -15,26 +17,40 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use tandem_record_key::{CLIENT_RANDOM_LEN, RecordKey, Suite};
-use tandem_seal::{Layout, Opener};
+use tandem_seal::{Layout, Opener, Sealer};
 use tandem_wire::tls::handshake::MAX_BODY_LEN;
 use tandem_wire::tls::stream::MessageReader;
 use tandem_wire::tls::{
     ContentType, ExtensionType, HandshakeType, ProtocolVersion, Records, ServerHello,
 };
 
-use super::crossed::{Crossed, protected_finished_len};
-use super::keys::ReleasedKeys;
+use super::keys::{ReleasedKeys, Sought};
 use super::late::Awaited;
 use super::message;
 use super::opened::{CHANGE_CIPHER_SPEC, Opened, clear_len};
 use crate::event::NotOpened;
+use crate::objects::Sender;
 
 /// Bytes of a handshake message's header.
 const MESSAGE_HEADER: usize = 4;
 
+/// Bytes of a protected Finished around its verify data: the message's header, the inner type, the
+/// tag (RFC 8446, sections 4.4.4 and 5.2).
+const AROUND_VERIFY_DATA: usize = MESSAGE_HEADER + 1 + 16;
+
+/// Bytes of a record with Finished alone, without its header: the shortest that holds it.
+pub(super) fn protected_finished_len(suite: Suite) -> usize {
+    AROUND_VERIFY_DATA
+        + match suite {
+            Suite::Aes128Gcm | Suite::ChaCha20Poly1305 => 32,
+            Suite::Aes256Gcm => 48,
+        }
+}
+
 /// A flight that is being opened.
 #[derive(Debug)]
 pub(crate) struct Opening {
+    sender: Sender,
     client_random: [u8; CLIENT_RANDOM_LEN],
     suite: Suite,
     place: Place,
@@ -59,9 +75,9 @@ pub(crate) struct Opening {
 /// Where a flight lies in its connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
-    /// Where in the server's stream it begins.
+    /// Where in its sender's stream it begins.
     pub(crate) start: usize,
-    /// Where in the client's stream the answer to it begins.
+    /// Of a server's: where in the client's stream the answer to it begins.
     pub(crate) answer: usize,
 }
 
@@ -99,10 +115,10 @@ pub(crate) struct Unsealed {
     pub(super) opened: Opened,
     pub(super) key: RecordKey,
     layout: Layout,
-    place: Place,
+    pub(super) place: Place,
     /// How much of the clear part has crossed: nothing, or all of it.
     crossed: usize,
-    /// Bytes that the server sent.
+    /// Bytes that were sent.
     length: usize,
 }
 
@@ -112,7 +128,7 @@ impl Unsealed {
         &self.opened
     }
 
-    /// Where in the server's stream it lies.
+    /// Where in its sender's stream it lies.
     pub(crate) fn range(&self) -> Range<usize> {
         self.place.start..self.place.start + self.length
     }
@@ -128,7 +144,7 @@ impl Unsealed {
         self.crossed
     }
 
-    /// What crosses in its place, out of the server's stream, with this delta of the opened form.
+    /// What crosses in its place, out of its sender's stream, with this delta of the opened form.
     /// Where the clear part has crossed, the key came from the reader.
     pub(crate) fn message(&self, stream: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
         let mut layout = Vec::new();
@@ -138,9 +154,9 @@ impl Unsealed {
         Some(message::write(key, &layout, sealed, delta))
     }
 
-    /// The flight, which has crossed.
-    pub(crate) fn into_crossed(self) -> Crossed {
-        Crossed::new(self.opened, self.key.suite(), self.place.answer)
+    /// A client's flight, which has crossed.
+    pub(crate) fn into_opened(self) -> Opened {
+        self.opened
     }
 }
 
@@ -162,19 +178,47 @@ impl Opening {
             .extensions()
             .is_some_and(|it| it.contains(ExtensionType::PRE_SHARED_KEY));
         Some(Box::new(Self {
-            client_random: *client_random,
-            suite,
-            place,
             resumes,
             clear: record.end,
             next: record.end,
+            ..Self::new(Sender::Server, client_random, suite, place)
+        }))
+    }
+
+    /// A client's flight, which begins here in its stream.
+    pub(crate) fn of_client(
+        client_random: &[u8; CLIENT_RANDOM_LEN],
+        suite: Suite,
+        start: usize,
+    ) -> Box<Self> {
+        let place = Place {
+            start,
+            answer: start,
+        };
+        Box::new(Self::new(Sender::Client, client_random, suite, place))
+    }
+
+    fn new(
+        sender: Sender,
+        client_random: &[u8; CLIENT_RANDOM_LEN],
+        suite: Suite,
+        place: Place,
+    ) -> Self {
+        Self {
+            sender,
+            client_random: *client_random,
+            suite,
+            place,
+            resumes: false,
+            clear: 0,
+            next: 0,
             crossed: 0,
             given: None,
             proved: None,
             bytes: Vec::new(),
             layout: Layout::default(),
             messages: MessageReader::new(MAX_BODY_LEN),
-        }))
+        }
     }
 
     /// Whether the handshake resumes a session.
@@ -184,7 +228,16 @@ impl Opening {
 
     /// Whether a key is there that may fit.
     pub(crate) fn has_key(&self, keys: &ReleasedKeys) -> bool {
-        keys.has(&self.client_random, self.suite)
+        keys.has(&self.sought())
+    }
+
+    /// The key of the flight.
+    fn sought(&self) -> Sought {
+        Sought {
+            direction: self.sender.direction(),
+            client_random: self.client_random,
+            suite: self.suite,
+        }
     }
 
     /// Whose key that is.
@@ -241,7 +294,7 @@ impl Opening {
         fits
     }
 
-    /// Where in the server's stream the flight begins.
+    /// Where in its sender's stream the flight begins.
     pub(crate) fn start(&self) -> usize {
         self.place.start
     }
@@ -283,7 +336,7 @@ impl Opening {
                     }
                     match self.open(bytes, keys) {
                         Ok(End::Open) => {}
-                        Ok(End::Finished) => return self.whole(),
+                        Ok(End::Finished) => return self.whole(stream),
                         Err(why) => return self.failed(why),
                     }
                 }
@@ -316,7 +369,7 @@ impl Opening {
                 let taken = match self.given.take() {
                     Some(key) => proof(&key).map(|proved| (key, proved)),
                     None if self.crossed > 0 => None,
-                    None => keys.take(&self.client_random, self.suite, proof),
+                    None => keys.take(&self.sought(), proof),
                 };
                 let (key, (opener, opened)) = taken.ok_or(NotOpened::Unproved)?;
                 self.proved = Some(Proved { key, opener });
@@ -346,20 +399,38 @@ impl Opening {
         Some(End::Open)
     }
 
-    fn whole(self: Box<Self>) -> Progress {
-        let (Some(opened), Some(proved)) = (Opened::of(self.bytes), self.proved) else {
+    fn whole(self: Box<Self>, stream: &[u8]) -> Progress {
+        let Self {
+            sender,
+            place,
+            clear,
+            next,
+            crossed,
+            proved,
+            bytes,
+            layout,
+            ..
+        } = *self;
+        let (Some(opened), Some(proved)) = (Opened::of(sender, bytes), proved) else {
             return Progress::Failed(NotOpened::Form);
         };
-        if opened.clear != self.clear || ![0, self.clear].contains(&self.crossed) {
+        if opened.clear != clear || ![0, clear].contains(&crossed) {
             return Progress::Failed(NotOpened::Form);
+        }
+        // The far side is not asked to seal what would not be the client's bytes.
+        if sender == Sender::Client {
+            let sealed = layout.seal(opened.plaintext(), &mut Sealer::new(&proved.key));
+            if sealed.as_deref() != stream.get(clear..next) {
+                return Progress::Failed(NotOpened::Form);
+            }
         }
         Progress::Whole(Box::new(Unsealed {
             opened,
             key: proved.key,
-            layout: self.layout,
-            place: self.place,
-            crossed: self.crossed,
-            length: self.next,
+            layout,
+            place,
+            crossed,
+            length: next,
         }))
     }
 }

@@ -44,9 +44,9 @@ use reset_key::ResetKey;
 
 pub(crate) use beside::Beside;
 
-/// What the two proxies speak in the tunnel. The number is the version.
+/// What the two proxies speak in the tunnel.
 const PROTOCOL: Protocol = Protocol {
-    name: b"tandem-tunnel/4",
+    name: super::OVER_QUIC,
     // Handshake keys of endpoints may cross the tunnel one day, and the handshakes that they belong
     // to are hybrid.
     key_exchange: KeyExchange::Hybrid,

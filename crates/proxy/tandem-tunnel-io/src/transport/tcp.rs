@@ -35,9 +35,9 @@ use crate::line::Line;
 use carrier::{Carrier, Signals};
 use socket::Watched;
 
-/// What the two proxies speak in the tunnel. The number is the version.
+/// What the two proxies speak in the tunnel.
 const PROTOCOL: Protocol = Protocol {
-    name: b"tandem-tunnel-tcp/2",
+    name: super::OVER_TCP,
     // As over QUIC.
     key_exchange: KeyExchange::Hybrid,
 };

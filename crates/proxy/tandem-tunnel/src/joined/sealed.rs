@@ -1,5 +1,6 @@
 //! What a sealed flight asks for beside one in clear: it may come behind a HelloRetryRequest (RFC
-//! 8446, section 4.1.4), its key may come while it is held, and its message is sealed.
+//! 8446, section 4.1.4), its key may come while it is held, and its message is sealed. It is the
+//! server's, or the client's after it.
 //!
 //! Is not: how far the handshake is, which the engine knows. Invariant: the request passes at once,
 //! and what is held behind it begins where the server's flight does.
@@ -13,10 +14,11 @@ use tandem_wire::Instant;
 use super::{Hold, Joined, Phase};
 use crate::event::{Dropped, Event};
 use crate::output::Context;
+use crate::reader::Placed;
 
-/// Bytes that a flight with a compressed chain may take more, so that both sides hold it the next
-/// time: key, IV and check, and what is around them.
-pub(super) const SPENT_ON_COMPRESSED: usize = 80;
+/// Bytes that a flight may take more, so that both sides hold its chain the next time: key, IV and
+/// check, and what is around them.
+pub(super) const SPENT_FOR_LATER: usize = 80;
 
 /// A delta of bytes of which the far side holds nothing.
 pub(super) fn literal(bytes: &[u8]) -> Vec<u8> {
@@ -26,20 +28,21 @@ pub(super) fn literal(bytes: &[u8]) -> Vec<u8> {
 }
 
 impl Joined {
-    /// The server's flight that a message stands for.
+    /// The flight that a message stands for.
     pub(super) fn resealed<S: Store>(
         &mut self,
+        place: Placed,
         message: &Piece,
         cx: &mut Context<'_, S>,
     ) -> Result<Result<Vec<u8>, Miss>, Malformed> {
-        match self.role {
-            Role::ClientSide => {}
-            Role::ServerSide => return Err(Malformed),
+        // A client's follows its hello.
+        if (self.role, place) == (Role::ServerSide, Placed::First) {
+            return Err(Malformed);
         }
         let Some(following) = &mut self.following else {
             return Ok(Err(Miss::NotHeld));
         };
-        let resealed = following.reseal(message.bytes(), cx.engine, cx.clock.now);
+        let resealed = following.reseal(self.role, message.bytes(), cx.engine, cx.clock.now);
         Ok(resealed.map_err(|miss| match miss {
             tandem_engine::Miss::NotHeld => Miss::NotHeld,
             tandem_engine::Miss::WrongKey => Miss::Check,
@@ -47,11 +50,15 @@ impl Joined {
         }))
     }
 
-    /// At the server side: the flight has set out; if it was opened, in that form.
-    pub(super) fn opened_flight_written(&mut self) {
+    /// The flight has set out; if it was opened, in that form.
+    pub(super) fn opened_flight_written<S: Store>(&mut self, cx: &mut Context<'_, S>) {
         let is_opened = self.holds_opened_flight();
-        if let (Role::ServerSide, Some(following)) = (self.role, &mut self.following) {
-            following.connection.sealed_flight_written();
+        if let Some(following) = &mut self.following {
+            let connection = &mut following.connection;
+            match self.role {
+                Role::ClientSide => connection.client_flight_written(cx.engine),
+                Role::ServerSide => connection.sealed_flight_written(),
+            }
         }
         if is_opened {
             self.writer.tell(Event::OpenedWritten);
@@ -65,7 +72,7 @@ impl Joined {
         }
     }
 
-    /// Whether a key has opened the server's flight, and it has not set out.
+    /// Whether a key has opened the endpoint's flight, and it has not set out.
     pub(crate) fn holds_opened_flight(&self) -> bool {
         let following = self.following.as_ref();
         following.is_some_and(|it| it.connection.holds_opened_flight())
@@ -125,7 +132,9 @@ impl Joined {
         let moment = self.moment(cx);
         match (self.role, &mut self.following) {
             (Role::ClientSide, _) => return self.hand_key_over(cx),
-            (Role::ServerSide, Some(following)) => following.unseal(cx.engine, moment),
+            (Role::ServerSide, Some(following)) => {
+                following.unseal(Sender::Server, cx.engine, moment);
+            }
             (Role::ServerSide, None) => {}
         }
         self.consider_flight(cx);

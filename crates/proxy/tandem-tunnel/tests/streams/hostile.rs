@@ -232,7 +232,7 @@ fn frames_where_no_writer_of_ours_puts_them_end_the_connection() {
 }
 
 #[test]
-fn a_sealed_flight_that_is_none_is_missed_at_the_client_side_alone() {
+fn a_sealed_flight_that_is_none_is_missed_and_has_no_place_before_the_hello() {
     let meant = tls::full(&[], &[], 1_000).turns[1].1.clone();
     for body in [&[1][..], &[4; 300], &[1; 300]] {
         let mut one = Taught::after_hello();
@@ -248,6 +248,16 @@ fn a_sealed_flight_that_is_none_is_missed_at_the_client_side_alone() {
     one.input(Input::Tunnel(&opening));
     one.input(Input::Connected(server_address()));
     one.input(Input::Endpoint(b"\x15\x03\x03\0\x02\x02\x28"));
+    let [said, arrived] = one.frames(&[sealed(&[1; 300])]);
+    assert!(said.ends_with(&written(&[Frame::Missed(Miss::NotHeld)])));
+    assert!(arrived.is_empty());
+    // As the first of what a client sends it has no place.
+    let mut opening = Vec::new();
+    let open = Open::to(Target::Address(server_address()));
+    open.write(&mut opening).expect("it may cross");
+    let mut one = Taught::of(Role::ServerSide);
+    one.input(Input::Tunnel(&opening));
+    one.input(Input::Connected(server_address()));
     assert!(one.refuses_frames(&[sealed(&[1; 300])]));
 }
 

@@ -1,13 +1,14 @@
 //! Sealed handshakes through two relays: with the server's key the flight crosses in its opened
 //! form and arrives to the byte; in any doubt it passes as it is.
 
+mod client_certificate;
 mod client_key;
 mod other_forms;
 mod post_quantum;
 
 use std::time::Duration;
 
-use crate::support::sealed::{Visit, certificate, message, server_hello};
+use crate::support::sealed::{Cuts, Visit, certificate, message, server_hello};
 use crate::support::tls::{noise, record};
 use crate::support::{Fault, Outcome, Pair, Plan, THEN, engine, server_address};
 use proptest::prelude::*;

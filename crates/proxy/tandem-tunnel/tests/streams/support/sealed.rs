@@ -13,7 +13,7 @@ use tandem_wire::tls::ContentType;
 use super::Conversation;
 use super::tls::{client_hello, noise, record};
 
-/// How the server's flight is cut into records: how long each is, and its padding; the rest is in
+/// How a flight is cut into records: how long each is, and its padding; the rest is in
 /// the last one.
 pub(crate) type Cuts = [(usize, usize)];
 
@@ -49,6 +49,33 @@ pub(crate) fn server_hello(suite: Suite, random: &[u8]) -> Vec<u8> {
     record(22, &message(2, &body))
 }
 
+/// Bytes of the verify data of a Finished.
+fn verify_len(suite: Suite) -> usize {
+    match suite {
+        Suite::Aes128Gcm | Suite::ChaCha20Poly1305 => 32,
+        Suite::Aes256Gcm => 48,
+    }
+}
+
+/// Appends these messages in records, cut so.
+fn seal(key: &RecordKey, plaintext: &[u8], cuts: &Cuts, out: &mut Vec<u8>) {
+    let mut sealer = Sealer::new(key);
+    let mut seal = |content: &[u8], padding| {
+        sealer
+            .seal(ContentType::Handshake, content, padding, out)
+            .expect("not too long");
+    };
+    let mut rest = plaintext;
+    for &(length, padding) in cuts {
+        if length < rest.len() {
+            let (content, after) = rest.split_at(length);
+            seal(content, padding);
+            rest = after;
+        }
+    }
+    rest.chunks(1 << 14).for_each(|content| seal(content, 0));
+}
+
 /// One visit: what both say, and what the server releases of it.
 pub(crate) struct Visit {
     pub(crate) said: Conversation,
@@ -65,32 +92,34 @@ impl Visit {
         RecordKey::new(Direction::FromServer, self.suite, random, &iv, &key).expect("its length")
     }
 
+    /// The key of the client's direction.
+    pub(crate) fn client_key(&self) -> RecordKey {
+        let random = noise(32, self.seed).try_into().expect("32 bytes");
+        let iv = noise(12, self.seed + 11).try_into().expect("12 bytes");
+        let key = noise(self.suite.key_len(), self.seed + 12);
+        RecordKey::new(Direction::FromClient, self.suite, random, &iv, &key).expect("its length")
+    }
+
+    /// The same, whose client answers the server's flight with these messages and Finished, behind
+    /// this in clear; it goes on at once with data.
+    pub(crate) fn with_client_flight(self, clear: &[u8], messages: &[u8], cuts: &Cuts) -> Self {
+        let finished = message(20, &noise(verify_len(self.suite), self.seed + 13));
+        let mut flight = clear.to_vec();
+        let plaintext = [messages, &finished].concat();
+        seal(&self.client_key(), &plaintext, cuts, &mut flight);
+        self.with_turn(2, |answer| *answer = flight)
+    }
+
     /// A visit whose server sends these messages between its hello and Finished.
     pub(crate) fn new(suite: Suite, messages: &[u8], cuts: &Cuts, seed: u64) -> Self {
         let said = Conversation::default();
         let mut visit = Self { said, suite, seed };
-        let (verify, answer) = match suite {
-            Suite::Aes128Gcm | Suite::ChaCha20Poly1305 => (32, 53),
-            Suite::Aes256Gcm => (48, 69),
-        };
+        let verify = verify_len(suite);
+        let answer = verify + 21;
         let plaintext = [messages, &message(20, &noise(verify, seed + 3))].concat();
         let mut flight = server_hello(suite, &noise(32, seed + 4));
         flight.extend(record(20, &[1]));
-        let mut sealer = Sealer::new(&visit.key());
-        let mut rest = &plaintext[..];
-        let mut seal = |content: &[u8], padding| {
-            sealer
-                .seal(ContentType::Handshake, content, padding, &mut flight)
-                .expect("not too long");
-        };
-        for &(length, padding) in cuts {
-            if length < rest.len() {
-                let (content, after) = rest.split_at(length);
-                seal(content, padding);
-                rest = after;
-            }
-        }
-        rest.chunks(1 << 14).for_each(|content| seal(content, 0));
+        seal(&visit.key(), &plaintext, cuts, &mut flight);
         // A ticket, and what the client says to the server's Finished.
         flight.extend(record(23, &noise(180, seed + 5)));
         visit.said.turns = vec![
