@@ -227,7 +227,8 @@ function mc13.dissector(buffer, pinfo, root)
     return buffer:len()
 end
 
--- Whether a connection's first bytes are this protocol's.
+-- Whether a connection's first bytes are this protocol's. A hello that is cut before its list of protocols is not
+-- recognised: "Decode As" shows such a connection.
 local function begins(buffer)
     if buffer:len() < HEADER_LENGTH + 1 or buffer(1, 1):uint() ~= 3 then
         return false
