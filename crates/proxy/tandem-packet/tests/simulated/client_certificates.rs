@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use crate::support::bare::Bare;
 use crate::support::flight::payloads;
 use crate::support::mutual::*;
 use crate::support::once::{Harm, Once};
@@ -368,6 +369,26 @@ fn the_thesis_s_message_carries_a_clients_certificate_too() {
     }
     let (outcome, _) = run(scenario(wire, conversation(), &[CLIENT_SIDE]));
     assert_eq!(outcome.repeats, 1, "the thesis waits for TCP");
+}
+
+#[test]
+fn what_the_proxies_say_to_each_other_reaches_neither_end() {
+    let mut worlds = vec![
+        // The server's side says that it holds the chain on an answer by itself, and that it was
+        // not held.
+        by_intention(WireFormat::Safe),
+        by_intention(WireFormat::Safe).holding(MemoryStore::default()),
+        scenario(WireFormat::Safe, conversation(), &[CLIENT_SIDE]),
+    ];
+    worlds[1].server.acknowledgements = AckPolicy::Delayed(Duration::from_millis(200));
+    for mut scenario in worlds
+        .into_iter()
+        .chain(warm_worlds().map(|(_, begin)| begin()))
+    {
+        scenario.client_lan = Some(Bare::boxed());
+        scenario.server_lan = Some(Bare::boxed());
+        run(scenario);
+    }
 }
 
 #[test]

@@ -5,19 +5,13 @@
 
 use std::time::Duration;
 
+use crate::support::bare::has_option;
 use crate::support::tls::{self, chain, client_hello, record, server_hello13};
 use crate::support::{Flow, NAME, Pair};
-use tandem_link::inband::option::{EXPERIMENT_ID, OPTION_KIND};
 use tandem_wire::TcpPacket;
 
 /// How many of the packets that crossed from this one on have an option of ours.
 fn offered(pair: &Pair, from: usize) -> usize {
-    let [high, low] = EXPERIMENT_ID.to_be_bytes();
-    let has_option = |packet: &[u8]| {
-        let packet = TcpPacket::parse(packet).expect("a segment");
-        let mut pieces = packet.options_bytes().windows(4);
-        pieces.any(|piece| piece[0] == OPTION_KIND && piece[2..] == [high, low])
-    };
     let crossed = pair.crossed[from..].iter();
     crossed.filter(|(_, packet)| has_option(packet)).count()
 }

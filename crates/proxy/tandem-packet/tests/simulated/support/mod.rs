@@ -10,6 +10,7 @@
 )]
 
 pub mod adapter;
+pub mod bare;
 pub mod flight;
 pub mod mutual;
 pub mod once;
