@@ -5,7 +5,8 @@
 //!
 //! Invariants: everything that is set stands in one chain per table, named after its owner and
 //! link, and in jumps to it; so what another daemon of the same owner and link left is found by
-//! name, and no other rule is ever touched. The jumps come last in their chains.
+//! name, and no other rule is ever touched. The jumps come last in their chains, but first in those of
+//! `filter`: a firewall's own ACCEPT would decide before them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -32,11 +33,13 @@ pub enum Table {
     Raw,
     /// `nat`: redirects connections.
     Nat,
+    /// `filter`: rejects packets.
+    Filter,
 }
 
 impl Table {
     /// All, in the order in which rules are tried and removed.
-    pub const ALL: [Table; 3] = [Table::Mangle, Table::Raw, Table::Nat];
+    pub const ALL: [Table; 4] = [Table::Mangle, Table::Raw, Table::Nat, Table::Filter];
 
     /// The name that `-t` takes.
     #[must_use]
@@ -45,6 +48,15 @@ impl Table {
             Table::Mangle => "mangle",
             Table::Raw => "raw",
             Table::Nat => "nat",
+            Table::Filter => "filter",
+        }
+    }
+
+    /// What sets a jump in a built-in chain of this table.
+    fn jump_flag(self) -> &'static str {
+        match self {
+            Table::Mangle | Table::Raw | Table::Nat => "-A",
+            Table::Filter => "-I",
         }
     }
 }
@@ -160,7 +172,7 @@ impl RuleSet {
                 let _ = writeln!(out, "-A {} {rule}", self.chain);
             }
             for jump in jumps {
-                let _ = writeln!(out, "-A {jump} -j {}", self.chain);
+                let _ = writeln!(out, "{} {jump} -j {}", table.jump_flag(), self.chain);
             }
             out.push_str("COMMIT\n");
         }
@@ -219,6 +231,7 @@ pub struct LeftBehind {
     mangle: InTable,
     raw: InTable,
     nat: InTable,
+    filter: InTable,
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -275,12 +288,13 @@ impl LeftBehind {
                 Table::Mangle => &mut left.mangle,
                 Table::Raw => &mut left.raw,
                 Table::Nat => &mut left.nat,
+                Table::Filter => &mut left.filter,
             };
             if let Some(declared) = line.strip_prefix(':') {
                 if declared.split(' ').next() == Some(chain) {
                     found.has_chain = true;
                 }
-            } else if let Some(rule) = line.strip_prefix("-A ") {
+            } else if let Some(rule) = added(line) {
                 let mut words = rule.split(' ');
                 let own = words.next() == Some(chain);
                 if !own && jumps_to(words, chain) {
@@ -333,12 +347,19 @@ impl LeftBehind {
             Table::Mangle => &self.mangle,
             Table::Raw => &self.raw,
             Table::Nat => &self.nat,
+            Table::Filter => &self.filter,
         }
     }
 
     fn jumps(&self, table: Table) -> &[String] {
         &self.in_table(table).jumps
     }
+}
+
+/// The rule that this line adds to a chain: `iptables-save` appends all of them.
+fn added(line: &str) -> Option<&str> {
+    line.strip_prefix("-A ")
+        .or_else(|| line.strip_prefix("-I "))
 }
 
 /// Whether a chain of this name is a daemon's of Tandem, or was for a trial.
@@ -426,6 +447,30 @@ COMMIT
     }
 
     #[test]
+    fn jumps_in_the_filter_table_come_before_other_rules_and_are_removed() {
+        let link = LinkName::new("tun0").expect("a good name");
+        let filter = TableRules {
+            table: Table::Filter,
+            rules: vec!["-p udp -j REJECT".to_owned()],
+            jumps: vec!["FORWARD -o tun0 -p udp".to_owned()],
+        };
+        let rules = RuleSet::new(Owner::Tunnel, &link, vec![filter], Vec::new());
+        let text = rules.install(&LeftBehind::default());
+        let jump = "\n-I FORWARD -o tun0 -p udp -j tandem-t-tun0\n";
+        assert!(text.contains(jump), "{text}");
+        // What is set, and as the kernel shows it.
+        for text in [text.clone(), text.replace("-I ", "-A ")] {
+            let left = LeftBehind::find(&rules, &text);
+            assert!(left.is_whole(&rules), "{text}");
+            assert_eq!(
+                left.removal(),
+                "*filter\n-D FORWARD -o tun0 -p udp -j tandem-t-tun0\n\
+                 -F tandem-t-tun0\n-X tandem-t-tun0\nCOMMIT\n"
+            );
+        }
+    }
+
+    #[test]
     fn more_ports_than_a_match_takes_make_more_lists() {
         let ports: Vec<u16> = (1000..1031).collect();
         let lists = port_lists(&ports);
@@ -463,7 +508,7 @@ COMMIT
         // As iptables-save prints: other tables, another daemon whose name begins alike, a comment
         // with blanks.
         let saved = "\
-*filter
+*security
 :tandem-c-tun0 - [0:0]
 -A INPUT -j tandem-c-tun0
 COMMIT
