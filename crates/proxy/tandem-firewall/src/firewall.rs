@@ -61,16 +61,16 @@ impl Firewall {
     }
 
     /// A mark, one bit, that no other daemon than the one whose chain is `chain` uses, as far as
-    /// this thread sees.
+    /// this thread sees, and that has none of the bits `besides`.
     ///
     /// # Errors
     /// There is none, or the firewall cannot be read.
-    pub fn free_mark(&self, chain: &str, sight: Sight) -> Result<u32, FirewallError> {
+    pub fn free_mark(&self, chain: &str, sight: Sight, besides: u32) -> Result<u32, FirewallError> {
         let taken = match sight {
             Sight::Full => self.marks_of_others(chain)?,
             Sight::None => 0,
         };
-        free_mark(taken).ok_or(FirewallError::NoMarkLeft)
+        free_mark(taken | besides).ok_or(FirewallError::NoMarkLeft)
     }
 
     /// Tries each feature of the kernel that `rules` need, in a chain that no packet visits and

@@ -136,6 +136,7 @@ fn foreign(family: Family, saved: &str, rules: &RuleSet, ports: &[u16]) -> Vec<F
             Some("REDIRECT" | "DNAT") if in_nat && uses(Table::Nat) && takes(&words, ports) => {
                 Trouble::TakesConnections
             }
+            Some("TPROXY") if uses(Table::Nat) && takes(&words, ports) => Trouble::TakesConnections,
             _ => continue,
         };
         found.push(Foreign {
@@ -231,6 +232,13 @@ COMMIT
         let expected = [Trouble::TakesConnections; 2];
         assert_eq!(troubles(&[Table::Nat], saved), expected);
         assert_eq!(troubles(&[Table::Mangle], saved), []);
+        let squid = "\
+*mangle
+-A PREROUTING -p tcp -m tcp --dport 443 -j TPROXY --on-port 3129 --on-ip 0.0.0.0
+-A PREROUTING -p tcp -m tcp --dport 80 -j TPROXY --on-port 3128 --on-ip 0.0.0.0
+COMMIT
+";
+        assert_eq!(troubles(&[Table::Nat], squid), [Trouble::TakesConnections]);
     }
 
     #[test]

@@ -93,8 +93,20 @@ pub struct Link {
     /// Of other machines, only those that come by one of these interfaces; none: by any other than
     /// the link.
     pub from: Vec<String>,
+    /// How those of other machines are taken in.
+    pub intercept: Intercept,
     /// What becomes of them while the tunnel is down.
     pub when_down: WhenDown,
+}
+
+/// By which target of the firewall connections of other machines are taken in. Those of this
+/// machine's programs are redirected in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intercept {
+    /// REDIRECT: the kernel translates their addresses.
+    Redirect,
+    /// TPROXY: without translation.
+    Tproxy,
 }
 
 /// What becomes of intercepted connections while there is no tunnel.

@@ -79,7 +79,7 @@ pub(crate) enum Taken {
 pub(crate) enum Came {
     /// Its program asked a proxy.
     Asking,
-    /// The firewall redirected it on its way to the server.
+    /// The firewall took it on its way to the server.
     Redirected,
 }
 
@@ -197,9 +197,9 @@ impl WaysIn {
         if let Some(redirect) = &mut redirect {
             for listener in redirect.take_listeners() {
                 let (relays, passing_on) = (relays.clone(), gate.passing_on().clone());
-                let link = redirect.link().clone();
+                let to = redirect.led_to().clone();
                 listening.spawn(listener::serve(listener, MAX_HEADS, move |stream| {
-                    let way = redirect::way(&stream, &link);
+                    let way = redirect::way(&stream, &to);
                     take_redirected(stream, way, relays.clone(), passing_on.clone())
                 }));
             }

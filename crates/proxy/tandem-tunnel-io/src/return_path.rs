@@ -41,7 +41,7 @@ impl ReturnPath {
         // Nobody else sets rules meanwhile.
         let _starting = StartLock::take()?;
         let firewall = Firewall::here();
-        let mark = firewall.free_mark(&Owner::TunnelOut.chain(&name), Sight::Full)?;
+        let mark = firewall.free_mark(&Owner::TunnelOut.chain(&name), Sight::Full, 0)?;
         let rules = rules(&name, mark);
         firewall.try_features(&rules)?;
         // The keeper itself says what it does.
@@ -69,7 +69,7 @@ pub(crate) fn describe(port: u16) -> Result<String, TunnelError> {
     let name = name(port)?;
     let firewall = Firewall::here();
     let sight = Sight::here()?;
-    let mark = firewall.free_mark(&Owner::TunnelOut.chain(&name), sight)?;
+    let mark = firewall.free_mark(&Owner::TunnelOut.chain(&name), sight, 0)?;
     Ok(firewall.describe(&rules(&name, mark), sight)?)
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn describe(port: u16) -> Result<String, TunnelError> {
 /// # Errors
 /// None that is known.
 pub(crate) fn rule_set(port: u16) -> Result<RuleSet, TunnelError> {
-    let mark = Firewall::here().free_mark("", Sight::None)?;
+    let mark = Firewall::here().free_mark("", Sight::None, 0)?;
     Ok(rules(&name(port)?, mark))
 }
 

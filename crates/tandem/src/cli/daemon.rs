@@ -171,6 +171,15 @@ pub(crate) struct TunnelClientArgs {
     #[arg(long, value_name = "IFACES", value_delimiter = ',')]
     pub(crate) from: Option<Vec<String>>,
 
+    /// With `--link`, how connections of other machines are taken in: `redirect` or `tproxy`
+    /// [default: redirect]
+    ///
+    /// `redirect`: the kernel translates their addresses, which needs connection tracking. `tproxy`:
+    /// without either; for gateways whose firewall must see the addresses as they are, or that do
+    /// not track connections. Connections of this machine itself are redirected in both cases.
+    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["redirect", "tproxy"]), hide_possible_values = true)]
+    pub(crate) intercept: Option<String>,
+
     /// With `--link`, what happens to new connections while the tunnel is down: `pass` or `fail`
     /// [default: pass]
     ///

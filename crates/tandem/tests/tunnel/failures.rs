@@ -66,6 +66,7 @@ fn a_flag_of_tunnel_mode_is_refused_by_name_in_packet_mode() {
         ["--dns", "127.0.0.1:0"],
         ["--dns-from", "10.0.0.0/8"],
         ["--when-down", "fail"],
+        ["--intercept", "tproxy"],
     ];
     let server = [
         ["--allow", "10.0.0.0/8"],
@@ -148,6 +149,7 @@ fn what_is_missing_is_named() {
         ["--ports", "443"],
         ["--from", "lan0"],
         ["--when-down", "pass"],
+        ["--intercept", "tproxy"],
     ] {
         let more = [PEER, SOCKS, flag].concat();
         let ran = with_key(&pair, "client-side", &more);

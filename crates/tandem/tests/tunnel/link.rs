@@ -3,9 +3,10 @@
 //!
 //! Root only; skipped, with a message, otherwise.
 
-use crate::support::{real, tunnel_net};
+use crate::support::{common, real, tunnel_net};
+use common::tandem;
 use nix::sys::signal::Signal;
-use real::{Family, TlsVersion, can_run};
+use real::{Family, TlsVersion, can_run, wait_until};
 use tunnel_net::{Place, off, rules};
 
 /// Counts what the client side rebuilt.
@@ -62,6 +63,77 @@ fn other_ports_and_other_interfaces_are_left_alone() {
     fetch.curl(&place.net.a).is(&place.page);
     fetch.curl(&place.net.client).is(&place.page);
     assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
+}
+
+/// TPROXY, and the tunnel alone is used.
+const TPROXY: [&str; 4] = ["--intercept", "tproxy", "--when-down", "fail"];
+
+#[test]
+fn tproxy_takes_in_other_machines_without_a_rule_of_nat_for_them() {
+    if !can_run() {
+        return;
+    }
+    let place = Place::new();
+    // Strict, as distributions set it; and a firewall that drops by default, as in the operator's
+    // guide.
+    place.net.a.set("ipv4/conf/all/rp_filter", "1");
+    for family in [Family::V4, Family::V6] {
+        let rules = [
+            "-A INPUT -i lan0 -p tcp -m addrtype ! --dst-type LOCAL -j ACCEPT",
+            "-A INPUT -i lan0 -p tcp -j DROP",
+        ];
+        place.net.a.rules(family, "filter", &rules);
+    }
+    let before = rules(&place.net.a);
+    let server_side = place.server_side();
+    assert_eq!(checked(&place, "kernel"), "ok");
+    let client_side = place.client_side_with(&TPROXY);
+    for family in [Family::V4, Family::V6] {
+        for (host, version) in [
+            (&place.net.client, TlsVersion::Tls12),
+            (&place.net.client, TlsVersion::Tls13),
+            (&place.net.a, TlsVersion::Tls13),
+        ] {
+            let opened = place.client_side_counts("tunnel_relays_opened");
+            let fetch = place.fetch_by(family).version(version);
+            fetch.curl(host).is(&place.page);
+            assert!(place.client_side_counts("tunnel_relays_opened") > opened);
+        }
+    }
+    let in_force = rules(&place.net.a);
+    let of_nat = ["iptables", "ip6tables"].map(|program| {
+        let rules = place.net.a.run(&format!("{program} -t nat -S PREROUTING"));
+        rules.contains("tandem")
+    });
+    assert_eq!(of_nat, [false; 2], "{in_force:?}");
+    assert_eq!(checked(&place, "rules"), "ok");
+    // CAP_NET_ADMIN and CAP_NET_RAW (capabilities(7)).
+    let kept = client_side.capabilities();
+    assert!(kept.iter().all(|set| *set == 0x3000), "{kept:x?}");
+    assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
+    assert_eq!(rules(&place.net.a), before);
+    // Killed, it cannot take them away.
+    let killed = place.client_side_with(&TPROXY);
+    assert_eq!(killed.end(Signal::SIGKILL), None);
+    wait_until("rules and routes are gone", || {
+        rules(&place.net.a) == before
+    });
+    assert_eq!(server_side.end(Signal::SIGTERM), Some(0));
+}
+
+/// What `tandem doctor` finds at A with TPROXY, of this.
+#[track_caller]
+fn checked(place: &Place, name: &str) -> String {
+    let mut command = tandem(&["doctor", "--json", "client-side", "--mode", "tunnel"]);
+    command.args(["--peer", &place.address(), "--link", "link0"]);
+    command.args(TPROXY).arg("--key").arg(place.net.path("key"));
+    command.arg("--store").arg(place.net.path("store-a"));
+    let output = place.net.a.output(&mut command);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let checks = report["checks"].as_array().expect("a list");
+    let check = checks.iter().find(|check| check["name"] == name);
+    let check = check.unwrap_or_else(|| panic!("no {name} in {report}"));
+    check["verdict"].as_str().expect("a word").to_owned()
 }
 
 #[test]

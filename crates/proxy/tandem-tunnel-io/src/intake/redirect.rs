@@ -1,4 +1,4 @@
-//! Connections that would leave by the link, taken in by the firewall's target REDIRECT: the rules,
+//! Connections that would leave by the link, taken in by the firewall's targets REDIRECT or TPROXY:
 //! the port to which they lead, and where each connection was going.
 //!
 //! Is not: the setting of rules ([`tandem_firewall`]). What goes to the far side's address and port
@@ -9,9 +9,10 @@
 //! | nat OUTPUT `-o LINK` | of this machine's programs that leave by the link |
 //! | nat PREROUTING `! -i LINK` | of other machines, from any other interface |
 //! | nat PREROUTING `-i IFACE` | in place of these where interfaces are named: from each of them |
+//! | mangle PREROUTING | with TPROXY, in place of nat PREROUTING |
 //!
-//! A connection of another machine can be redirected in PREROUTING only, before the kernel has
-//! looked up its route, and no match of iptables looks it up there. So all of them are taken, and
+//! A connection of another machine can be taken in PREROUTING only, before the kernel has looked up
+//! its route, and no match of iptables looks it up there. So all of them are taken, and
 //! the kernel is asked for the route when one is accepted. What another interface leads to is
 //! passed on from here, with an address of this machine as its source. So the rules of FORWARD do
 //! not see any of them: the interfaces that are named, and rules of INPUT, say whose connections
@@ -29,15 +30,15 @@ use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::{Ip6tOriginalDst, OriginalDst};
 use socket2::{Domain, Protocol, Socket, Type};
 use tandem_firewall::lock::{InstanceLock, StartLock};
-use tandem_firewall::{
-    Firewall, Link, LinkName, Owner, RuleSet, RulesKeeper, Sight, Table, TableRules, Trial,
-    port_lists, privilege,
-};
+use tandem_firewall::{Firewall, Link, LinkName, Owner, RuleSet, RulesKeeper, Sight, privilege};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::route;
-use crate::config::{self, WhenDown};
+use crate::config::{self, Intercept, WhenDown};
 use crate::error::TunnelError;
+use rules::rules;
+
+mod rules;
 
 /// Connections that the system holds until they are accepted.
 const BACKLOG: i32 = 1024;
@@ -45,16 +46,13 @@ const BACKLOG: i32 = 1024;
 /// How often a port is looked for that is free in both versions of IP.
 const TRIES: usize = 16;
 
-/// What goes to this machine is no business of the link's.
-const TO_THIS_MACHINE: &str = "-m addrtype --dst-type LOCAL -j RETURN";
-
 /// The rules in force, and the listeners to which they lead. Dropping it removes the rules.
 #[derive(Debug)]
 pub(super) struct Redirect {
     // Fields are dropped in this order.
     rules: RulesKeeper,
     listeners: Vec<TcpListener>,
-    link: LinkName,
+    to: LedTo,
     mark: Option<u32>,
     _instance: InstanceLock,
 }
@@ -68,6 +66,14 @@ struct Taken<'a> {
     ports: &'a [u16],
     /// But not to here.
     peer: SocketAddr,
+    intercept: Intercept,
+}
+
+/// Where the rules lead, and of which link.
+#[derive(Debug, Clone)]
+pub(super) struct LedTo {
+    link: LinkName,
+    port: u16,
 }
 
 impl<'a> Taken<'a> {
@@ -86,6 +92,7 @@ impl<'a> Taken<'a> {
             from: from.collect::<Result<_, _>>()?,
             ports: &config.ports,
             peer: config.peer,
+            intercept: config.intercept,
         })
     }
 }
@@ -99,22 +106,39 @@ pub(crate) enum Own {
     Spared,
 }
 
-impl Own {
-    /// The mark of its connections, as far as this thread sees those of others.
-    fn mark(
-        self,
+/// Marks of packets, one bit each.
+#[derive(Debug, Clone, Copy)]
+struct Marks {
+    /// Of the daemon's own connections to servers, if it makes any.
+    own: Option<u32>,
+    /// Of what is delivered to this machine's sockets, with TPROXY.
+    delivered: Option<u32>,
+}
+
+impl Marks {
+    /// Some that are free, as far as this thread sees those of others.
+    fn choose(
+        own: Own,
         firewall: &Firewall,
-        link: &LinkName,
+        taken: &Taken<'_>,
         sight: Sight,
-    ) -> Result<Option<u32>, TunnelError> {
-        Ok(match self {
-            Self::None => None,
-            Self::Spared => Some(firewall.free_mark(&Owner::Tunnel.chain(link), sight)?),
-        })
+    ) -> Result<Self, TunnelError> {
+        let chain = Owner::Tunnel.chain(&taken.link);
+        let own = match own {
+            Own::None => None,
+            Own::Spared => Some(firewall.free_mark(&chain, sight, 0)?),
+        };
+        let delivered = match taken.intercept {
+            Intercept::Redirect => None,
+            Intercept::Tproxy => {
+                Some(firewall.free_mark(&chain, sight, own.unwrap_or_default())?)
+            }
+        };
+        Ok(Self { own, delivered })
     }
 }
 
-/// What becomes of a redirected connection.
+/// What becomes of a connection that was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// It would leave by the link, to this address.
@@ -137,21 +161,21 @@ impl Redirect {
         privilege::require()?;
         // Packet mode's lock, too: there is nothing to do for both on one link.
         let instance = InstanceLock::take("client-side", &link)?;
-        let (listeners, port) =
-            listeners().map_err(TunnelError::system("listening for redirected connections"))?;
+        let (listeners, port) = listeners(&taken)
+            .map_err(TunnelError::system("listening for redirected connections"))?;
         // Nobody else sets rules meanwhile.
         let _starting = StartLock::take()?;
         let firewall = Firewall::here();
-        let mark = own.mark(&firewall, &link, Sight::Full)?;
-        let rules = rules(&taken, port, mark);
+        let marks = Marks::choose(own, &firewall, &taken, Sight::Full)?;
+        let rules = rules(&taken, port, marks);
         firewall.try_features(&rules)?;
         // The keeper itself says what it does.
         let rules = RulesKeeper::start(firewall.install(rules)?.guarded()?, |_| {})?;
         Ok(Self {
             rules,
             listeners,
-            link,
-            mark,
+            to: LedTo { link, port },
+            mark: marks.own,
             _instance: instance,
         })
     }
@@ -162,9 +186,9 @@ impl Redirect {
         std::mem::take(&mut self.listeners)
     }
 
-    /// The link.
-    pub(super) fn link(&self) -> &LinkName {
-        &self.link
+    /// Where the rules lead.
+    pub(super) fn led_to(&self) -> &LedTo {
+        &self.to
     }
 
     /// The mark of connections that are not redirected, if there is one.
@@ -196,10 +220,14 @@ pub(crate) fn describe(config: &config::Link, own: Own) -> Result<String, Tunnel
         .and_then(|listener| listener.local_addr())
         .map_err(TunnelError::system("looking for a free port"))?;
     let firewall = Firewall::here();
-    let mark = own.mark(&firewall, &taken.link, sight)?;
-    let rules = firewall.describe(&rules(&taken, free.port(), mark), sight)?;
+    let marks = Marks::choose(own, &firewall, &taken, sight)?;
+    let rules = firewall.describe(&rules(&taken, free.port(), marks), sight)?;
+    let option = match taken.intercept {
+        Intercept::Redirect => "--to-ports",
+        Intercept::Tproxy => "--to-ports and --on-port",
+    };
     Ok(format!(
-        "# Each start takes a free port of its own for --to-ports.\n{rules}"
+        "# Each start takes a free port of its own for {option}.\n{rules}"
     ))
 }
 
@@ -214,15 +242,19 @@ pub(crate) fn rule_set(config: &config::Link) -> Result<RuleSet, TunnelError> {
         WhenDown::Fail => Own::None,
     };
     let taken = Taken::of(config)?;
-    let mark = own.mark(&Firewall::here(), &taken.link, Sight::None)?;
-    Ok(rules(&taken, 0, mark))
+    let marks = Marks::choose(own, &Firewall::here(), &taken, Sight::None)?;
+    Ok(rules(&taken, 0, marks))
 }
 
 /// What a connection that came to one of the listeners is for.
-pub(super) fn way(stream: &TcpStream, link: &LinkName) -> Way {
+pub(super) fn way(stream: &TcpStream, to: &LedTo) -> Way {
     let (Ok(here), Ok(client)) = (stream.local_addr(), stream.peer_addr()) else {
         return Way::Nowhere;
     };
+    // With TPROXY a socket has the server's address itself.
+    if here.port() != to.port {
+        return by_route(client, here, to);
+    }
     let Some(server) = original_destination(stream, here) else {
         return Way::Nowhere;
     };
@@ -234,9 +266,14 @@ pub(super) fn way(stream: &TcpStream, link: &LinkName) -> Way {
     if here.ip().is_loopback() {
         return Way::Tunnel(server);
     }
+    by_route(client, server, to)
+}
+
+/// What becomes of a connection of another machine's.
+fn by_route(client: SocketAddr, server: SocketAddr, to: &LedTo) -> Way {
     match route::forwarded(client, server) {
         // Its number changes when the interface is made anew, as pppd does.
-        Ok(index) if if_nametoindex(link.as_str()) == Ok(index) => Way::Tunnel(server),
+        Ok(index) if if_nametoindex(to.link.as_str()) == Ok(index) => Way::Tunnel(server),
         Ok(_) => Way::PassOn(server),
         Err(errno) => {
             tracing::debug!(%client, %server, %errno, "a connection that would not be forwarded");
@@ -263,12 +300,16 @@ fn original_destination(stream: &TcpStream, here: SocketAddr) -> Option<SocketAd
     }
 }
 
-/// Listeners on one port of all addresses, and the port.
-fn listeners() -> io::Result<(Vec<TcpListener>, u16)> {
+/// Listeners on one port of all addresses, and the port, which is none of those that are taken: a
+/// connection to it was not taken in by TPROXY.
+fn listeners(taken: &Taken<'_>) -> io::Result<(Vec<TcpListener>, u16)> {
     for _ in 0..TRIES {
-        let v4 = listener((Ipv4Addr::UNSPECIFIED, 0).into())?;
+        let v4 = listener((Ipv4Addr::UNSPECIFIED, 0).into(), taken.intercept)?;
         let port = v4.local_addr()?.port();
-        match listener((Ipv6Addr::UNSPECIFIED, port).into()) {
+        if taken.ports.contains(&port) {
+            continue;
+        }
+        match listener((Ipv6Addr::UNSPECIFIED, port).into(), taken.intercept) {
             Ok(v6) => return Ok((vec![v4, v6], port)),
             // A kernel without IPv6.
             Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT) => {
@@ -281,7 +322,7 @@ fn listeners() -> io::Result<(Vec<TcpListener>, u16)> {
     Err(io::ErrorKind::AddrInUse.into())
 }
 
-fn listener(address: SocketAddr) -> io::Result<TcpListener> {
+fn listener(address: SocketAddr, intercept: Intercept) -> io::Result<TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -291,90 +332,16 @@ fn listener(address: SocketAddr) -> io::Result<TcpListener> {
         // IPv4 has a listener of its own.
         socket.set_only_v6(true)?;
     }
+    match intercept {
+        Intercept::Redirect => {}
+        // Its connections have addresses of other machines (`IP_TRANSPARENT`, ip(7)).
+        Intercept::Tproxy if address.is_ipv6() => socket.set_ip_transparent_v6(true)?,
+        Intercept::Tproxy => socket.set_ip_transparent_v4(true)?,
+    }
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     TcpListener::from_std(socket.into())
-}
-
-/// The rules that lead to `to`, but for what has the mark. The same for IPv4 and IPv6.
-fn rules(taken: &Taken<'_>, to: u16, mark: Option<u32>) -> RuleSet {
-    let Taken {
-        link,
-        from,
-        ports,
-        peer,
-    } = taken;
-    let mut hooks: Vec<String> = match from.as_slice() {
-        [] => vec![format!("PREROUTING ! -i {link}")],
-        from => from
-            .iter()
-            .map(|it| format!("PREROUTING -i {it}"))
-            .collect(),
-    };
-    hooks.push(format!("OUTPUT -o {link}"));
-    let mut jumps = Vec::new();
-    for ports in port_lists(ports) {
-        for hook in &hooks {
-            jumps.push(format!("{hook} -p tcp -m multiport --dports {ports}"));
-        }
-    }
-    let mut rules = vec![TO_THIS_MACHINE.to_owned(), not_to(*peer)];
-    let mut trials = trials();
-    if let Some(mark) = mark {
-        let is_marked = format!("-m mark --mark {mark:#x}/{mark:#x} -j RETURN");
-        trials.push(trial(
-            "the match mark",
-            "CONFIG_NETFILTER_XT_MARK",
-            &is_marked,
-        ));
-        rules.push(is_marked);
-    }
-    rules.push(format!("-p tcp -j REDIRECT --to-ports {to}"));
-    let nat = TableRules {
-        table: Table::Nat,
-        rules,
-        jumps,
-    };
-    RuleSet::new(Owner::Tunnel, link, vec![nat], trials)
-}
-
-/// What goes to the server side is left alone. Of a rule for one version of IP the other's program
-/// takes no notice (iptables(8), `-4` and `-6`).
-fn not_to(peer: SocketAddr) -> String {
-    let (address, port) = (peer.ip().to_canonical(), peer.port());
-    let version = if address.is_ipv4() { "-4" } else { "-6" };
-    format!("{version} -p tcp -d {address} --dport {port} -j RETURN")
-}
-
-/// The rules that need a feature of the kernel, each alone.
-fn trials() -> Vec<Trial> {
-    vec![
-        trial(
-            "the match multiport",
-            "CONFIG_NETFILTER_XT_MATCH_MULTIPORT",
-            "-p tcp -m multiport --dports 443 -j RETURN",
-        ),
-        trial(
-            "the match addrtype",
-            "CONFIG_NETFILTER_XT_MATCH_ADDRTYPE",
-            TO_THIS_MACHINE,
-        ),
-        trial(
-            "the target REDIRECT",
-            "CONFIG_NETFILTER_XT_TARGET_REDIRECT",
-            "-p tcp -j REDIRECT --to-ports 443",
-        ),
-    ]
-}
-
-fn trial(feature: &'static str, kernel_option: &'static str, rule: &str) -> Trial {
-    Trial {
-        feature,
-        kernel_option,
-        table: Table::Nat,
-        rule: rule.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use tandem_tunnel::{
     Allowed, ClientNetworks, ClientRule, Handshakes, Limits, Prefer, Rule, Rules, Tariff, WayOut,
 };
 use tandem_tunnel_io::config::{
-    ClientAddresses, ClientSide, Dns, DnsServer, Line, Link, Renewals, ServerSide, WhenDown,
+    ClientAddresses, ClientSide, Dns, DnsServer, Intercept, Line, Link, Renewals, ServerSide,
+    WhenDown,
 };
 use tandem_tunnel_io::{
     dry_run_client_side, dry_run_server_side, run_client_side, run_server_side,
@@ -211,6 +212,7 @@ pub(in crate::command) fn link(said: &Settings) -> Result<Option<Link>, Failure>
         let only_with_it = [
             ("ports", said.ports.is_some()),
             ("from", said.from.is_some()),
+            ("intercept", said.intercept.is_some()),
             ("when-down", said.when_down.is_some()),
         ];
         return match only_with_it.into_iter().find(|(_, is_said)| *is_said) {
@@ -231,6 +233,7 @@ pub(in crate::command) fn link(said: &Settings) -> Result<Option<Link>, Failure>
         ports: config::ports(said.ports.clone())?,
         peer: peer(said)?,
         from: said.from.clone().unwrap_or_default(),
+        intercept: intercept(said.intercept.as_deref())?,
         when_down: when_down(said.when_down.as_deref())?,
     }))
 }
@@ -297,6 +300,17 @@ fn prefer(said: Option<&str>) -> Result<Prefer, SettingsError> {
         Some(other) => Err(SettingsError::value(
             "prefer",
             format!("`{other}` is neither `time` nor `bytes`"),
+        )),
+    }
+}
+
+fn intercept(said: Option<&str>) -> Result<Intercept, SettingsError> {
+    match said {
+        None | Some("redirect") => Ok(Intercept::Redirect),
+        Some("tproxy") => Ok(Intercept::Tproxy),
+        Some(other) => Err(SettingsError::value(
+            "intercept",
+            format!("`{other}` is neither `redirect` nor `tproxy`"),
         )),
     }
 }

@@ -30,8 +30,15 @@ fn taken<'a>(from: &[&str], ports: &'a [u16]) -> Taken<'a> {
         from: from.iter().copied().map(name).collect(),
         ports,
         peer: PEER.parse().expect("an address"),
+        intercept: Intercept::Redirect,
     }
 }
+
+/// The daemon makes no connections by the link.
+const MARKS: Marks = Marks {
+    own: None,
+    delivered: None,
+};
 
 /// The server side.
 const PEER: &str = "192.0.2.1:443";
@@ -43,24 +50,75 @@ fn open(link: &str, ports: &[u16]) -> Result<Redirect, TunnelError> {
 
 fn open_from(from: &[&str], link: &str, ports: &[u16]) -> Result<Redirect, TunnelError> {
     let link = config::Link {
-        interface: link.to_owned(),
         from: from.iter().copied().map(str::to_owned).collect(),
-        ports: ports.to_vec(),
-        peer: PEER.parse().expect("an address"),
-        when_down: config::WhenDown::Fail,
+        ..configured(link, ports)
     };
     Redirect::open(&link, Own::None)
 }
 
+fn open_by(intercept: Intercept, ports: &[u16]) -> Redirect {
+    let link = config::Link {
+        intercept,
+        ..configured("lnk0", ports)
+    };
+    Redirect::open(&link, Own::None).expect("it can be set")
+}
+
+fn configured(link: &str, ports: &[u16]) -> config::Link {
+    config::Link {
+        interface: link.to_owned(),
+        from: Vec::new(),
+        ports: ports.to_vec(),
+        peer: PEER.parse().expect("an address"),
+        intercept: Intercept::Redirect,
+        when_down: config::WhenDown::Fail,
+    }
+}
+
 #[test]
 fn the_rules_take_what_leaves_by_the_link() {
-    let rules = rules(&taken(&[], &[443, 8443]), 4711, None);
+    let rules = rules(&taken(&[], &[443, 8443]), 4711, MARKS);
     assert_eq!(rules.install(&LeftBehind::default()), RULES);
 }
 
 #[test]
+fn the_rules_of_tproxy_take_other_machines_connections_without_translation() {
+    let taken = Taken {
+        intercept: Intercept::Tproxy,
+        ..taken(&["lan0"], &[443])
+    };
+    let expected = "\
+*mangle
+:tandem-t-lnk0 - [0:0]
+-A tandem-t-lnk0 -m addrtype --dst-type LOCAL -j RETURN
+-A tandem-t-lnk0 -4 -p tcp -d 192.0.2.1 --dport 443 -j RETURN
+-A tandem-t-lnk0 -p tcp -m socket --transparent -j MARK --set-xmark 0x20000000/0x20000000
+-A tandem-t-lnk0 -p tcp --syn -j TPROXY --on-port 4711 --tproxy-mark 0x20000000/0x20000000
+-A PREROUTING -i lan0 -p tcp -m multiport --dports 443 -j tandem-t-lnk0
+COMMIT
+*nat
+:tandem-t-lnk0 - [0:0]
+-A tandem-t-lnk0 -m addrtype --dst-type LOCAL -j RETURN
+-A tandem-t-lnk0 -4 -p tcp -d 192.0.2.1 --dport 443 -j RETURN
+-A tandem-t-lnk0 -p tcp -j REDIRECT --to-ports 4711
+-A OUTPUT -o lnk0 -p tcp -m multiport --dports 443 -j tandem-t-lnk0
+COMMIT
+";
+    let marks = Marks {
+        delivered: Some(0x2000_0000),
+        ..MARKS
+    };
+    let rules = rules(&taken, 4711, marks);
+    assert_eq!(rules.install(&LeftBehind::default()), expected);
+}
+
+#[test]
 fn the_daemons_own_connections_to_servers_are_spared_by_their_mark() {
-    let rules = rules(&taken(&[], &[443, 8443]), 4711, Some(0x4000_0000));
+    let marks = Marks {
+        own: Some(0x4000_0000),
+        ..MARKS
+    };
+    let rules = rules(&taken(&[], &[443, 8443]), 4711, marks);
     let spared = "-A tandem-t-lnk0 -m mark --mark 0x40000000/0x40000000 -j RETURN\n";
     let redirect = "-A tandem-t-lnk0 -p tcp -j";
     let expected = RULES.replace(redirect, &format!("{spared}{redirect}"));
@@ -69,7 +127,7 @@ fn the_daemons_own_connections_to_servers_are_spared_by_their_mark() {
 
 #[test]
 fn of_other_machines_only_those_on_named_interfaces_are_taken() {
-    let rules = rules(&taken(&["lan0", "wg0"], &[443]), 4711, None);
+    let rules = rules(&taken(&["lan0", "wg0"], &[443]), 4711, MARKS);
     let text = rules.install(&LeftBehind::default());
     let jumps: Vec<&str> = text
         .lines()
@@ -195,14 +253,20 @@ impl Net {
         })
     }
 
-    /// The gateway's rules in the table `nat`, without counters and dates.
+    /// The gateway's rules without counters and dates, and those for its routes.
     fn rules(&self) -> String {
         ["iptables-save", "ip6tables-save"]
-            .map(|program| self.run(GATEWAY, &format!("{program} -t nat")))
+            .map(|program| {
+                // Tables that are looked at stay, empty.
+                ["mangle", "nat", "filter"]
+                    .map(|table| self.run(GATEWAY, &format!("{program} -t {table}")))
+                    .concat()
+            })
             .concat()
             .lines()
             .filter(|line| line.starts_with("-A") || line.starts_with(":tandem"))
             .map(|line| format!("{line}\n"))
+            .chain(["-4", "-6"].map(|version| self.run(GATEWAY, &format!("ip {version} rule"))))
             .collect()
     }
 }
@@ -236,7 +300,12 @@ fn at(address: &str, port: u16) -> SocketAddr {
 }
 
 /// Which way the next connection to either listener is.
-async fn next_way(listeners: &[TcpListener], link: &LinkName) -> Way {
+async fn next_way(listeners: &[TcpListener], to: &LedTo) -> Way {
+    way(&next(listeners).await, to)
+}
+
+/// The next connection to either listener.
+async fn next(listeners: &[TcpListener]) -> TcpStream {
     let (stream, _) = tokio::time::timeout(PATIENCE, async {
         match listeners {
             [v4, v6] => tokio::select! {
@@ -249,17 +318,26 @@ async fn next_way(listeners: &[TcpListener], link: &LinkName) -> Way {
     .await
     .expect("a connection comes")
     .expect("it is accepted");
-    way(&stream, link)
+    stream
 }
 
 #[test]
 fn connections_are_redirected_with_their_destination_until_the_rules_are_removed() {
+    are_taken_with_their_destination(Intercept::Redirect);
+}
+
+#[test]
+fn connections_are_taken_by_tproxy_with_their_destination_until_the_rules_are_removed() {
+    are_taken_with_their_destination(Intercept::Tproxy);
+}
+
+fn are_taken_with_their_destination(intercept: Intercept) {
     let Some(net) = Net::new() else { return };
     let before = net.rules();
     net.inside(GATEWAY, async || {
-        let mut redirect = open("lnk0", &[443]).expect("it can be set");
+        let mut redirect = open_by(intercept, &[443]);
         let listeners = redirect.take_listeners();
-        let link = redirect.link().clone();
+        let link = redirect.led_to().clone();
         let own = listeners[0].local_addr().expect("bound").port();
         let mut cases = Vec::new();
         for version in [0, 1] {
@@ -295,6 +373,68 @@ fn connections_are_redirected_with_their_destination_until_the_rules_are_removed
 }
 
 #[test]
+fn connections_that_are_older_than_the_daemon_go_on() {
+    use std::io::{Read as _, Write as _};
+
+    let Some(net) = Net::new() else { return };
+    let server = at(BY_LINK[0], 443);
+    let listening = net
+        .inside(SERVER, async || std::net::TcpListener::bind(server))
+        .expect("a free port");
+    for intercept in [Intercept::Redirect, Intercept::Tproxy] {
+        let mut client = net.connect(CLIENT, server).expect("it listens");
+        let (mut end, _) = listening.accept().expect("it came");
+        end.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        net.inside(GATEWAY, async || {
+            let redirect = open_by(intercept, &[443]);
+            client.write_all(b"still").expect("it stands");
+            let mut read = [0; 5];
+            end.read_exact(&mut read).expect("it comes");
+            assert_eq!(&read, b"still", "{intercept:?}");
+            redirect.remove().await.expect("they can be removed");
+        });
+    }
+}
+
+#[test]
+fn tproxy_takes_connections_that_the_kernel_does_not_track() {
+    use std::io::{Read as _, Write as _};
+
+    let Some(net) = Net::new() else { return };
+    for program in ["iptables", "ip6tables"] {
+        for chain in ["PREROUTING", "OUTPUT"] {
+            let rule = format!("{program} -t raw -A {chain} -p tcp -j CT --notrack");
+            net.run(GATEWAY, &rule);
+        }
+    }
+    net.inside(GATEWAY, async || {
+        let mut redirect = open_by(Intercept::Tproxy, &[443]);
+        let listeners = redirect.take_listeners();
+        for address in BY_LINK {
+            let server = at(address, 443);
+            let mut client = net.connect(CLIENT, server).expect("it is taken in");
+            let taken = next(&listeners).await;
+            assert_eq!(way(&taken, redirect.led_to()), Way::Tunnel(server));
+            assert_eq!(
+                taken.peer_addr().expect("it stands"),
+                client.local_addr().expect("it stands")
+            );
+            // Both ways, and further packets than the first.
+            let mut taken = taken.into_std().expect("a socket");
+            taken.set_nonblocking(false).expect("ours");
+            taken.set_read_timeout(Some(PATIENCE)).expect("a socket");
+            client.set_read_timeout(Some(PATIENCE)).expect("a socket");
+            let mut read = [0; 5];
+            client.write_all(b"there").expect("it stands");
+            taken.read_exact(&mut read).expect("it comes");
+            taken.write_all(&read).expect("it stands");
+            client.read_exact(&mut read).expect("it comes");
+            assert_eq!(&read, b"there");
+        }
+    });
+}
+
+#[test]
 fn other_machines_elsewhere_than_on_named_interfaces_are_left_alone() {
     let Some(net) = Net::new() else { return };
     net.inside(GATEWAY, async || {
@@ -322,7 +462,7 @@ fn a_route_by_port_and_source_is_followed() {
     net.inside(GATEWAY, async || {
         let mut redirect = open("lnk0", &[443, 444]).expect("it can be set");
         let listeners = redirect.take_listeners();
-        let link = redirect.link().clone();
+        let link = redirect.led_to().clone();
         for (to, expected) in [
             (at(BY_LINK[0], 443), Way::PassOn(at(BY_LINK[0], 443))),
             (at(BY_LINK[0], 444), Way::Tunnel(at(BY_LINK[0], 444))),
@@ -348,7 +488,7 @@ fn what_another_interface_leads_to_is_passed_on_and_watched() {
         let listeners = redirect.take_listeners();
         let mut client = net.connect(CLIENT, server).expect("it is taken in");
         let (stream, _) = listeners[0].accept().await.expect("it comes");
-        assert_eq!(way(&stream, redirect.link()), Way::PassOn(server));
+        assert_eq!(way(&stream, redirect.led_to()), Way::PassOn(server));
         PassingOn::new().start(stream, Vec::new(), TcpStream::connect(server));
         let echoed = tokio::task::spawn_blocking(move || {
             let (mut end, _) = listening.accept()?;
@@ -378,7 +518,7 @@ fn what_a_killed_daemon_left_is_replaced_by_the_next_and_found_by_off() {
     net.inside(GATEWAY, async || {
         // Rules without a daemon.
         let leave = || {
-            let installed = Firewall::here().install(rules(&taken(&[], &[443]), 9, None));
+            let installed = Firewall::here().install(rules(&taken(&[], &[443]), 9, MARKS));
             std::mem::forget(installed.expect("they can be set"));
         };
         leave();
@@ -416,11 +556,8 @@ fn what_goes_to_the_server_side_is_left_alone() {
         let other = at(BY_LINK[1 - version], 443);
         net.inside(GATEWAY, async || {
             let link = config::Link {
-                interface: "lnk0".to_owned(),
-                from: Vec::new(),
-                ports: vec![443],
                 peer,
-                when_down: config::WhenDown::Fail,
+                ..configured("lnk0", &[443])
             };
             let mut redirect = Redirect::open(&link, Own::None).expect("it can be set");
             let listeners = redirect.take_listeners();
@@ -430,7 +567,7 @@ fn what_goes_to_the_server_side_is_left_alone() {
                 assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused, "{host}");
             }
             let _client = net.connect(GATEWAY, other).expect("taken in");
-            let link = redirect.link().clone();
+            let link = redirect.led_to().clone();
             assert_eq!(next_way(&listeners, &link).await, Way::Tunnel(other));
             redirect.remove().await.expect("it can be removed");
         });
