@@ -104,6 +104,18 @@ pub(crate) fn clear(family: Family) -> Result<Vec<u32>, FirewallError> {
     Ok(ours.into_iter().collect())
 }
 
+/// Takes away what an earlier daemon of these chains left that had such a table.
+///
+/// # Errors
+/// `ip` failed.
+pub(crate) fn take_away_left(chain: &str, family: Family) -> Result<(), FirewallError> {
+    // Without it nobody has set anything.
+    match find(IP) {
+        Some(_) => remove(family, table_for(chain)),
+        None => Ok(()),
+    }
+}
+
 /// The marks by which packets are led to tables of Tandem's, but for the daemon of `chain`: one
 /// that was killed may have left a rule for routes alone.
 ///

@@ -128,8 +128,9 @@ impl Firewall {
             installed.families.push(*family);
             let rules = &installed.rules;
             // Before what marks packets for it.
-            if let Some(delivery) = rules.delivery() {
-                delivery.install(*family)?;
+            match rules.delivery() {
+                Some(delivery) => delivery.install(*family)?,
+                None => delivery::take_away_left(rules.chain(), *family)?,
             }
             change(*family, |saved| {
                 let left = LeftBehind::find(rules, saved);

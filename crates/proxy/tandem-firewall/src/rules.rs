@@ -5,8 +5,8 @@
 //!
 //! Invariants: everything that is set stands in one chain per table, named after its owner and
 //! link, and in jumps to it; so what another daemon of the same owner and link left is found by
-//! name, and no other rule is ever touched. The jumps come last in their chains, but first in those of
-//! `filter`: a firewall's own ACCEPT would decide before them.
+//! name, and no other rule is ever touched. The jumps come last in their chains, but first in those
+//! of `filter`: a firewall's own ACCEPT would decide before them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -155,7 +155,8 @@ impl RuleSet {
     /// an earlier daemon; per table the kernel takes it whole or not at all.
     #[must_use]
     pub fn install(&self, left: &LeftBehind) -> String {
-        let mut out = String::new();
+        // That of other settings stands in other tables.
+        let mut out = left.removal_from(|table| !self.has_table(table));
         for TableRules {
             table,
             rules,
@@ -327,8 +328,13 @@ impl LeftBehind {
     /// The input of `iptables-restore --noflush` that removes it all.
     #[must_use]
     pub fn removal(&self) -> String {
+        self.removal_from(|_| true)
+    }
+
+    /// The same, for some tables alone.
+    fn removal_from(&self, is_meant: impl Fn(Table) -> bool) -> String {
         let mut out = String::new();
-        for table in Table::ALL {
+        for table in Table::ALL.into_iter().filter(|table| is_meant(*table)) {
             let found = self.in_table(table);
             if !found.has_chain {
                 continue;
