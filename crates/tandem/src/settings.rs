@@ -129,6 +129,8 @@ pub(crate) struct Settings {
     pub(crate) from: Option<Vec<String>>,
     /// With `link`: `redirect` (default) or `tproxy`.
     pub(crate) intercept: Option<String>,
+    /// With `link`: `pass` (default) or `reject`.
+    pub(crate) udp: Option<String>,
     /// With `link`: `pass` (default) or `fail`.
     pub(crate) when_down: Option<String>,
     /// Where SOCKS5 is answered. Default: nowhere.
@@ -259,6 +261,7 @@ impl Settings {
             peer: self.peer.or(below.peer),
             from: self.from.or(below.from),
             intercept: self.intercept.or(below.intercept),
+            udp: self.udp.or(below.udp),
             when_down: self.when_down.or(below.when_down),
             socks: self.socks.or(below.socks),
             http_proxy: self.http_proxy.or(below.http_proxy),
@@ -355,7 +358,7 @@ impl Settings {
 
     /// The keys of the file.
     #[rustfmt::skip]
-    fn keys(&self) -> [Key; 53] {
+    fn keys(&self) -> [Key; 54] {
         let key = |name, place, is_said| Key { name, place, is_said };
         let tunnel_client = Place::TunnelSide(Role::ClientSide);
         let tunnel_server = Place::TunnelSide(Role::ServerSide);
@@ -386,6 +389,7 @@ impl Settings {
             key("peer", tunnel_client, self.peer.is_some()),
             key("from", tunnel_client, self.from.is_some()),
             key("intercept", tunnel_client, self.intercept.is_some()),
+            key("udp", tunnel_client, self.udp.is_some()),
             key("when-down", tunnel_client, self.when_down.is_some()),
             key("socks", tunnel_client, self.socks.is_some()),
             key("http-proxy", tunnel_client, self.http_proxy.is_some()),
@@ -463,7 +467,7 @@ mod tests {
 mode = \"packet\"\nlink = \"tun0\"\nkey = \"/k\"\nports = [443, 8443]\nstore = \"/s\"\nadmin = \"none\"\nlog = \"info\"\nlog-format = \"json\"
 wire = \"mcveety\"\nclient-certificates = \"cii\"\ninsecure-no-key = false\nhold-packets = 1\nhold-bytes = 2\nhold-ms = 3\nack-hold-ms = 9
 max-flows = 4\nqueue = 5\nleave-mark = 0x10\ninject-mark = 0x20\ncii-extension = 0x009b\nfilter-one-in = 16\nmcveety-cpi = 0x0098\nmcveety-certificate = 0x98
-peer = \"192.0.2.1:4433\"\nfrom = [\"lan0\"]\nintercept = \"tproxy\"\nwhen-down = \"fail\"\nsocks = \"127.0.0.1:1080\"\nhttp-proxy = \"[::1]:3128\"\nlink-rate = \"64k\"\nlink-rtt = 600
+peer = \"192.0.2.1:4433\"\nfrom = [\"lan0\"]\nintercept = \"tproxy\"\nudp = \"reject\"\nwhen-down = \"fail\"\nsocks = \"127.0.0.1:1080\"\nhttp-proxy = \"[::1]:3128\"\nlink-rate = \"64k\"\nlink-rtt = 600
 whole-handshakes = true
 rule = [\"refuse\"]\nrules = [{ do = \"direct\" }]
 client-limit = \"50M\"\ntariff = \"/t\"\nlimits = [{ from = \"10.0.0.0/8\", bytes = 1 }]

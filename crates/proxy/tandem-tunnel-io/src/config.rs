@@ -95,8 +95,19 @@ pub struct Link {
     pub from: Vec<String>,
     /// How those of other machines are taken in.
     pub intercept: Intercept,
+    /// What becomes of UDP to these ports that would leave by the interface.
+    pub udp: Udp,
     /// What becomes of them while the tunnel is down.
     pub when_down: WhenDown,
+}
+
+/// What becomes of UDP on its way to the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Udp {
+    /// It goes past the tunnel.
+    Pass,
+    /// It is rejected, with an ICMP message to its sender.
+    Reject,
 }
 
 /// By which target of the firewall connections of other machines are taken in. Those of this

@@ -8,7 +8,7 @@
 //! step takes bounded time; lookups are bounded in number, those that were given up with them.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ impl Dialer {
         }
         let mut last = io::Error::from(io::ErrorKind::NetworkUnreachable);
         for address in permitted {
-            match connected(address).await {
+            match self.leaving.socket(address).await {
                 Ok(socket) => return Ok(socket),
                 Err(error) => last = error,
             }
@@ -199,18 +199,6 @@ impl Dialer {
         });
         answer.await.map_err(io::Error::other)?
     }
-}
-
-async fn connected(address: SocketAddr) -> io::Result<UdpSocket> {
-    let any: IpAddr = match address {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((any, 0)).await?;
-    socket.connect(address).await?;
-    // Until the runtime knows that, it sends nothing without waiting.
-    socket.writable().await?;
-    Ok(socket)
 }
 
 /// What an error of a connection means to the other side.

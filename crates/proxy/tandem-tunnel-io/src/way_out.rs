@@ -6,13 +6,13 @@
 //! Invariant: a connection has said who its client is before anybody else writes to it.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use socket2::SockRef;
 use tandem_tunnel::{Origin, WayOut};
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 
 use crate::board::{Board, Tally};
 use crate::own_addresses::is_own;
@@ -33,8 +33,8 @@ impl Leaving {
         }
     }
 
-    /// The same, with this mark on every packet of connections as itself (`SO_MARK`), which needs
-    /// CAP_NET_ADMIN.
+    /// The same, with this mark on every packet of connections as itself, and of datagrams
+    /// (`SO_MARK`), which needs CAP_NET_ADMIN.
     pub(crate) fn marked(self, mark: Option<u32>) -> Self {
         Self { mark, ..self }
     }
@@ -90,6 +90,25 @@ impl Leaving {
                 Ok(stream)
             }
         }
+    }
+
+    /// A socket for datagrams to `server` and back, as this machine itself.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) async fn socket(&self, server: SocketAddr) -> io::Result<UdpSocket> {
+        let any: IpAddr = match server {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, 0)).await?;
+        if let Some(mark) = self.mark {
+            SockRef::from(&socket).set_mark(mark)?;
+        }
+        socket.connect(server).await?;
+        // Until the runtime knows that, it sends nothing without waiting.
+        socket.writable().await?;
+        Ok(socket)
     }
 
     async fn connect_as_itself(&self, server: SocketAddr) -> io::Result<TcpStream> {

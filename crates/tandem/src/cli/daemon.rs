@@ -174,11 +174,20 @@ pub(crate) struct TunnelClientArgs {
     /// With `--link`, how connections of other machines are taken in: `redirect` or `tproxy`
     /// [default: redirect]
     ///
-    /// `redirect`: the kernel translates their addresses, which needs connection tracking. `tproxy`:
-    /// without either; for gateways whose firewall must see the addresses as they are, or that do
-    /// not track connections. Connections of this machine itself are redirected in both cases.
+    /// `redirect`: the kernel translates their addresses, which needs connection tracking.
+    /// `tproxy`: without either; for gateways whose firewall must see the addresses as they are, or
+    /// that do not track connections. Connections of this machine itself are redirected in both
+    /// cases.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["redirect", "tproxy"]), hide_possible_values = true)]
     pub(crate) intercept: Option<String>,
+
+    /// With `--link`, what happens to UDP to `--ports`, such as HTTP/3: `pass` or `reject`
+    /// [default: pass]
+    ///
+    /// `pass`: it bypasses the tunnel. `reject`: it is refused with an ICMP error, so that browsers
+    /// use TCP at once, whose handshakes become shorter.
+    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["pass", "reject"]), hide_possible_values = true)]
+    pub(crate) udp: Option<String>,
 
     /// With `--link`, what happens to new connections while the tunnel is down: `pass` or `fail`
     /// [default: pass]

@@ -47,6 +47,7 @@ pub(super) fn client_side_settings(arguments: ClientSideArgs) -> Result<Settings
         server_key: tunnel.server_key,
         from: tunnel.from,
         intercept: tunnel.intercept,
+        udp: tunnel.udp,
         when_down: tunnel.when_down,
         socks: tunnel.socks,
         http_proxy: tunnel.http_proxy,

@@ -67,6 +67,7 @@ fn a_flag_of_tunnel_mode_is_refused_by_name_in_packet_mode() {
         ["--dns-from", "10.0.0.0/8"],
         ["--when-down", "fail"],
         ["--intercept", "tproxy"],
+        ["--udp", "reject"],
     ];
     let server = [
         ["--allow", "10.0.0.0/8"],
@@ -150,6 +151,7 @@ fn what_is_missing_is_named() {
         ["--from", "lan0"],
         ["--when-down", "pass"],
         ["--intercept", "tproxy"],
+        ["--udp", "pass"],
     ] {
         let more = [PEER, SOCKS, flag].concat();
         let ran = with_key(&pair, "client-side", &more);
@@ -387,7 +389,7 @@ fn a_dry_run_needs_no_privileges_and_shows_the_rules() {
     let commands = ran.succeeded();
     for part in [
         "iptables-restore --noflush",
-        "-p tcp -j REDIRECT --to-ports ",
+        "-p tcp --syn -j REDIRECT --to-ports ",
         "-A PREROUTING -i wg0 -p tcp -m multiport --dports 443,8443 -j ",
         "-A OUTPUT -o lo -p tcp -m multiport --dports 443,8443 -j ",
         "# At the end:",

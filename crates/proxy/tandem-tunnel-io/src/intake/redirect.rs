@@ -10,6 +10,7 @@
 //! | nat PREROUTING `! -i LINK` | of other machines, from any other interface |
 //! | nat PREROUTING `-i IFACE` | in place of these where interfaces are named: from each of them |
 //! | mangle PREROUTING | with TPROXY, in place of nat PREROUTING |
+//! | filter OUTPUT, FORWARD `-o LINK` | for UDP that is to be rejected |
 //!
 //! A connection of another machine can be taken in PREROUTING only, before the kernel has looked up
 //! its route, and no match of iptables looks it up there. So all of them are taken, and
@@ -34,7 +35,7 @@ use tandem_firewall::{Firewall, Link, LinkName, Owner, RuleSet, RulesKeeper, Sig
 use tokio::net::{TcpListener, TcpStream};
 
 use super::route;
-use crate::config::{self, Intercept, WhenDown};
+use crate::config::{self, Intercept, Udp, WhenDown};
 use crate::error::TunnelError;
 use rules::rules;
 
@@ -67,6 +68,7 @@ struct Taken<'a> {
     /// But not to here.
     peer: SocketAddr,
     intercept: Intercept,
+    udp: Udp,
 }
 
 /// Where the rules lead, and of which link.
@@ -93,6 +95,7 @@ impl<'a> Taken<'a> {
             ports: &config.ports,
             peer: config.peer,
             intercept: config.intercept,
+            udp: config.udp,
         })
     }
 }

@@ -14,7 +14,7 @@ use tandem_tunnel::{
     Allowed, ClientNetworks, ClientRule, Handshakes, Limits, Prefer, Rule, Rules, Tariff, WayOut,
 };
 use tandem_tunnel_io::config::{
-    ClientAddresses, ClientSide, Dns, DnsServer, Intercept, Line, Link, Renewals, ServerSide,
+    ClientAddresses, ClientSide, Dns, DnsServer, Intercept, Line, Link, Renewals, ServerSide, Udp,
     WhenDown,
 };
 use tandem_tunnel_io::{
@@ -213,6 +213,7 @@ pub(in crate::command) fn link(said: &Settings) -> Result<Option<Link>, Failure>
             ("ports", said.ports.is_some()),
             ("from", said.from.is_some()),
             ("intercept", said.intercept.is_some()),
+            ("udp", said.udp.is_some()),
             ("when-down", said.when_down.is_some()),
         ];
         return match only_with_it.into_iter().find(|(_, is_said)| *is_said) {
@@ -234,6 +235,7 @@ pub(in crate::command) fn link(said: &Settings) -> Result<Option<Link>, Failure>
         peer: peer(said)?,
         from: said.from.clone().unwrap_or_default(),
         intercept: intercept(said.intercept.as_deref())?,
+        udp: udp(said.udp.as_deref())?,
         when_down: when_down(said.when_down.as_deref())?,
     }))
 }
@@ -311,6 +313,17 @@ fn intercept(said: Option<&str>) -> Result<Intercept, SettingsError> {
         Some(other) => Err(SettingsError::value(
             "intercept",
             format!("`{other}` is neither `redirect` nor `tproxy`"),
+        )),
+    }
+}
+
+fn udp(said: Option<&str>) -> Result<Udp, SettingsError> {
+    match said {
+        None | Some("pass") => Ok(Udp::Pass),
+        Some("reject") => Ok(Udp::Reject),
+        Some(other) => Err(SettingsError::value(
+            "udp",
+            format!("`{other}` is neither `pass` nor `reject`"),
         )),
     }
 }

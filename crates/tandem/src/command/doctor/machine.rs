@@ -93,11 +93,23 @@ pub(super) fn tunnel_link(config: &config::Link, daemon: Daemon) -> Vec<Check> {
         Err(error) => checks.push(Check::of_error("link", &error)),
     }
     checks.push(privilege());
+    checks.push(udp(config.udp));
     // Without the interface there are no rules; that is told above.
     if let Ok(set) = tandem_tunnel_io::rule_set(config) {
         checks.extend(rules(&set, &config.ports, daemon));
     }
     checks
+}
+
+/// What becomes of clients' HTTP/3, from which nothing is saved.
+fn udp(udp: config::Udp) -> Check {
+    let text = match udp {
+        config::Udp::Pass => {
+            "HTTP/3 bypasses the tunnel, and saves nothing; `--udp reject` makes browsers use TCP"
+        }
+        config::Udp::Reject => "HTTP/3 is refused; browsers use TCP",
+    };
+    Check::ok("udp", text)
 }
 
 /// What tunnel mode's server side needs for `--out client`.

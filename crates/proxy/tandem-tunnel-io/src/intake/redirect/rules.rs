@@ -6,13 +6,16 @@
 //! follow it. With TPROXY it keeps none: the first packet is given to the listener, and each later
 //! one to the socket that belongs to it, which the match `socket` finds. Both get a mark, and the
 //! mark leads to a table with one route, of kind `local`. What belongs to no socket is forwarded as
-//! before: connections that are older than the daemon.
+//! before: connections that are older than the daemon. With REDIRECT, too, only first packets are
+//! taken (`--syn`): where nothing was tracked before, the kernel takes a packet in the middle of a
+//! connection for the first one.
 
 use std::net::SocketAddr;
 
 use tandem_firewall::{LinkName, Owner, RuleSet, Table, TableRules, Trial, port_lists};
 
 use super::{Marks, Taken};
+use crate::config::{Intercept, Udp};
 
 /// What goes to this machine is no business of the link's.
 const TO_THIS_MACHINE: &str = "-m addrtype --dst-type LOCAL -j RETURN";
@@ -20,41 +23,76 @@ const TO_THIS_MACHINE: &str = "-m addrtype --dst-type LOCAL -j RETURN";
 /// A socket of ours that has the address of another machine (iptables-extensions(8), `socket`).
 const OWN_SOCKETS: &str = "-p tcp -m socket --transparent";
 
+/// By default that is with "port unreachable", of ICMP and of ICMPv6 (iptables-extensions(8)).
+const REJECT: &str = "-p udp -j REJECT";
+
+/// The protocol over IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Tcp,
+    Udp,
+}
+
+impl Over {
+    /// The name that `-p` takes.
+    fn name(self) -> &'static str {
+        match self {
+            Over::Tcp => "tcp",
+            Over::Udp => "udp",
+        }
+    }
+}
+
 /// The rules that lead to port `to`, but for what has the mark of the daemon's own connections. The
 /// same for IPv4 and IPv6.
 pub(super) fn rules(taken: &Taken<'_>, to: u16, marks: Marks) -> RuleSet {
-    let mut hooks = vec![format!("OUTPUT -o {}", taken.link)];
     let (mut tables, mut trials) = (Vec::new(), trials());
-    match marks.delivered {
-        None => {
-            hooks.splice(..0, from_others(taken));
-        }
-        Some(mark) => {
-            tables.push(without_translation(taken, to, mark));
-            trials.extend(trials_of_tproxy());
-        }
+    if let Some(mark) = marks.delivered {
+        tables.push(without_translation(taken, to, mark));
+        trials.extend(trials_of_tproxy());
     }
-    let mut rules = vec![TO_THIS_MACHINE.to_owned(), not_to(taken.peer)];
-    if let Some(mark) = marks.own {
-        let is_marked = format!("-m mark --mark {mark:#x}/{mark:#x} -j RETURN");
+    tables.push(translated(taken, to, marks.own));
+    if marks.own.is_some() {
         trials.push(trial(
             Table::Nat,
             "the match mark",
             "CONFIG_NETFILTER_XT_MARK",
-            &is_marked,
+            "-m mark --mark 0x1/0x1 -j RETURN",
         ));
-        rules.push(is_marked);
     }
-    rules.push(format!("-p tcp -j REDIRECT --to-ports {to}"));
-    tables.push(TableRules {
-        table: Table::Nat,
-        rules,
-        jumps: jumps(taken, &hooks),
-    });
+    match taken.udp {
+        Udp::Pass => {}
+        Udp::Reject => {
+            tables.push(rejected(taken, marks.own));
+            trials.push(trial(
+                Table::Filter,
+                "the target REJECT",
+                "CONFIG_IP_NF_TARGET_REJECT, CONFIG_IP6_NF_TARGET_REJECT",
+                REJECT,
+            ));
+        }
+    }
     let rules = RuleSet::new(Owner::Tunnel, &taken.link, tables, trials);
     match marks.delivered {
         None => rules,
         Some(mark) => rules.delivering(mark),
+    }
+}
+
+/// What redirects connections.
+fn translated(taken: &Taken<'_>, to: u16, own: Option<u32>) -> TableRules {
+    let mut hooks = match taken.intercept {
+        Intercept::Redirect => from_others(taken),
+        Intercept::Tproxy => Vec::new(),
+    };
+    hooks.push(format!("OUTPUT -o {}", taken.link));
+    let mut rules = vec![TO_THIS_MACHINE.to_owned(), not_to(taken.peer, Over::Tcp)];
+    rules.extend(own.map(not_marked));
+    rules.push(format!("-p tcp --syn -j REDIRECT --to-ports {to}"));
+    TableRules {
+        table: Table::Nat,
+        rules,
+        jumps: jumps(taken, Over::Tcp, &hooks),
     }
 }
 
@@ -64,15 +102,36 @@ fn without_translation(taken: &Taken<'_>, to: u16, mark: u32) -> TableRules {
         table: Table::Mangle,
         rules: vec![
             TO_THIS_MACHINE.to_owned(),
-            not_to(taken.peer),
+            not_to(taken.peer, Over::Tcp),
             format!("{OWN_SOCKETS} -j MARK --set-xmark {mark:#x}/{mark:#x}"),
             format!("-p tcp --syn -j TPROXY --on-port {to} --tproxy-mark {mark:#x}/{mark:#x}"),
         ],
-        jumps: jumps(taken, &from_others(taken)),
+        jumps: jumps(taken, Over::Tcp, &from_others(taken)),
     }
 }
 
-/// Where packets of other machines that are taken come by.
+/// What rejects UDP of this machine and of those it serves.
+fn rejected(taken: &Taken<'_>, own: Option<u32>) -> TableRules {
+    let link = &taken.link;
+    let mut hooks = match taken.from.as_slice() {
+        [] => vec![format!("FORWARD -o {link}")],
+        from => {
+            let by = |interface: &LinkName| format!("FORWARD -i {interface} -o {link}");
+            from.iter().map(by).collect()
+        }
+    };
+    hooks.push(format!("OUTPUT -o {link}"));
+    let mut rules = vec![not_to(taken.peer, Over::Udp)];
+    rules.extend(own.map(not_marked));
+    rules.push(REJECT.to_owned());
+    TableRules {
+        table: Table::Filter,
+        rules,
+        jumps: jumps(taken, Over::Udp, &hooks),
+    }
+}
+
+/// Where packets of other machines come by that may leave by the link.
 fn from_others(taken: &Taken<'_>) -> Vec<String> {
     let by = |interface: &LinkName| format!("PREROUTING -i {interface}");
     match taken.from.as_slice() {
@@ -81,12 +140,15 @@ fn from_others(taken: &Taken<'_>) -> Vec<String> {
     }
 }
 
-/// Which connections visit the chain, of those that pass here.
-fn jumps(taken: &Taken<'_>, hooks: &[String]) -> Vec<String> {
+/// Which packets visit the chain, of those that pass here.
+fn jumps(taken: &Taken<'_>, over: Over, hooks: &[String]) -> Vec<String> {
+    let protocol = over.name();
     let mut jumps = Vec::new();
     for ports in port_lists(taken.ports) {
         for hook in hooks {
-            jumps.push(format!("{hook} -p tcp -m multiport --dports {ports}"));
+            jumps.push(format!(
+                "{hook} -p {protocol} -m multiport --dports {ports}"
+            ));
         }
     }
     jumps
@@ -94,10 +156,16 @@ fn jumps(taken: &Taken<'_>, hooks: &[String]) -> Vec<String> {
 
 /// What goes to the server side is left alone. Of a rule for one version of IP the other's program
 /// takes no notice (iptables(8), `-4` and `-6`).
-fn not_to(peer: SocketAddr) -> String {
+fn not_to(peer: SocketAddr, over: Over) -> String {
     let (address, port) = (peer.ip().to_canonical(), peer.port());
     let version = if address.is_ipv4() { "-4" } else { "-6" };
-    format!("{version} -p tcp -d {address} --dport {port} -j RETURN")
+    let protocol = over.name();
+    format!("{version} -p {protocol} -d {address} --dport {port} -j RETURN")
+}
+
+/// What has this mark is left alone.
+fn not_marked(mark: u32) -> String {
+    format!("-m mark --mark {mark:#x}/{mark:#x} -j RETURN")
 }
 
 /// The rules that need a feature of the kernel, each alone.

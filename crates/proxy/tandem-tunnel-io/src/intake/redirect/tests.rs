@@ -2,6 +2,7 @@
 //!
 //! Everything made here is taken down when it is dropped, on a panic too.
 
+use std::net::{IpAddr, UdpSocket};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -17,7 +18,7 @@ const RULES: &str = "\
 :tandem-t-lnk0 - [0:0]
 -A tandem-t-lnk0 -m addrtype --dst-type LOCAL -j RETURN
 -A tandem-t-lnk0 -4 -p tcp -d 192.0.2.1 --dport 443 -j RETURN
--A tandem-t-lnk0 -p tcp -j REDIRECT --to-ports 4711
+-A tandem-t-lnk0 -p tcp --syn -j REDIRECT --to-ports 4711
 -A PREROUTING ! -i lnk0 -p tcp -m multiport --dports 443,8443 -j tandem-t-lnk0
 -A OUTPUT -o lnk0 -p tcp -m multiport --dports 443,8443 -j tandem-t-lnk0
 COMMIT
@@ -31,6 +32,7 @@ fn taken<'a>(from: &[&str], ports: &'a [u16]) -> Taken<'a> {
         ports,
         peer: PEER.parse().expect("an address"),
         intercept: Intercept::Redirect,
+        udp: Udp::Pass,
     }
 }
 
@@ -71,6 +73,7 @@ fn configured(link: &str, ports: &[u16]) -> config::Link {
         ports: ports.to_vec(),
         peer: PEER.parse().expect("an address"),
         intercept: Intercept::Redirect,
+        udp: Udp::Pass,
         when_down: config::WhenDown::Fail,
     }
 }
@@ -100,7 +103,7 @@ COMMIT
 :tandem-t-lnk0 - [0:0]
 -A tandem-t-lnk0 -m addrtype --dst-type LOCAL -j RETURN
 -A tandem-t-lnk0 -4 -p tcp -d 192.0.2.1 --dport 443 -j RETURN
--A tandem-t-lnk0 -p tcp -j REDIRECT --to-ports 4711
+-A tandem-t-lnk0 -p tcp --syn -j REDIRECT --to-ports 4711
 -A OUTPUT -o lnk0 -p tcp -m multiport --dports 443 -j tandem-t-lnk0
 COMMIT
 ";
@@ -113,6 +116,30 @@ COMMIT
 }
 
 #[test]
+fn udp_to_the_same_ports_is_rejected_but_for_the_daemons_own_and_the_tunnel() {
+    let taken = Taken {
+        udp: Udp::Reject,
+        ..taken(&[], &[443])
+    };
+    let expected = "\
+*filter
+:tandem-t-lnk0 - [0:0]
+-A tandem-t-lnk0 -4 -p udp -d 192.0.2.1 --dport 443 -j RETURN
+-A tandem-t-lnk0 -m mark --mark 0x40000000/0x40000000 -j RETURN
+-A tandem-t-lnk0 -p udp -j REJECT
+-I FORWARD -o lnk0 -p udp -m multiport --dports 443 -j tandem-t-lnk0
+-I OUTPUT -o lnk0 -p udp -m multiport --dports 443 -j tandem-t-lnk0
+COMMIT
+";
+    let marks = Marks {
+        own: Some(0x4000_0000),
+        ..MARKS
+    };
+    let text = rules(&taken, 4711, marks).install(&LeftBehind::default());
+    assert!(text.ends_with(expected), "{text}");
+}
+
+#[test]
 fn the_daemons_own_connections_to_servers_are_spared_by_their_mark() {
     let marks = Marks {
         own: Some(0x4000_0000),
@@ -120,7 +147,7 @@ fn the_daemons_own_connections_to_servers_are_spared_by_their_mark() {
     };
     let rules = rules(&taken(&[], &[443, 8443]), 4711, marks);
     let spared = "-A tandem-t-lnk0 -m mark --mark 0x40000000/0x40000000 -j RETURN\n";
-    let redirect = "-A tandem-t-lnk0 -p tcp -j";
+    let redirect = "-A tandem-t-lnk0 -p tcp --syn -j";
     let expected = RULES.replace(redirect, &format!("{spared}{redirect}"));
     assert_eq!(rules.install(&LeftBehind::default()), expected);
 }
@@ -373,15 +400,16 @@ fn are_taken_with_their_destination(intercept: Intercept) {
 }
 
 #[test]
-fn connections_that_are_older_than_the_daemon_go_on() {
+fn connections_that_are_older_than_the_rules_go_on_without_having_been_tracked() {
     use std::io::{Read as _, Write as _};
 
-    let Some(net) = Net::new() else { return };
-    let server = at(BY_LINK[0], 443);
-    let listening = net
-        .inside(SERVER, async || std::net::TcpListener::bind(server))
-        .expect("a free port");
-    for intercept in [Intercept::Redirect, Intercept::Tproxy] {
+    for intercept in [Intercept::Tproxy, Intercept::Redirect] {
+        // A new one: from the first rule of `nat` on, the kernel tracks connections.
+        let Some(net) = Net::new() else { return };
+        let server = at(BY_LINK[0], 443);
+        let listening = net
+            .inside(SERVER, async || std::net::TcpListener::bind(server))
+            .expect("a free port");
         let mut client = net.connect(CLIENT, server).expect("it listens");
         let (mut end, _) = listening.accept().expect("it came");
         end.set_read_timeout(Some(PATIENCE)).expect("a socket");
@@ -389,8 +417,9 @@ fn connections_that_are_older_than_the_daemon_go_on() {
             let redirect = open_by(intercept, &[443]);
             client.write_all(b"still").expect("it stands");
             let mut read = [0; 5];
-            end.read_exact(&mut read).expect("it comes");
-            assert_eq!(&read, b"still", "{intercept:?}");
+            let came = end.read_exact(&mut read);
+            came.unwrap_or_else(|error| panic!("{intercept:?}: {error}"));
+            assert_eq!(&read, b"still");
             redirect.remove().await.expect("they can be removed");
         });
     }
@@ -432,6 +461,82 @@ fn tproxy_takes_connections_that_the_kernel_does_not_track() {
             assert_eq!(&read, b"there");
         }
     });
+}
+
+/// A socket of `host` that has said something to a server.
+fn asking(net: &Net, host: &str, server: SocketAddr) -> io::Result<UdpSocket> {
+    net.inside(host, async || {
+        let any: IpAddr = match server {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.connect(server)?;
+        socket.send(b"anybody?")?;
+        Ok(socket)
+    })
+}
+
+#[test]
+fn udp_that_would_leave_by_the_link_is_rejected_at_once() {
+    let Some(net) = Net::new() else { return };
+    // A firewall that lets everything pass, and has been there before.
+    for program in ["iptables", "ip6tables"] {
+        net.run(GATEWAY, &format!("{program} -A FORWARD -j ACCEPT"));
+    }
+    let before = net.rules();
+    let link = config::Link {
+        udp: Udp::Reject,
+        ..configured("lnk0", &[443])
+    };
+    for address in BY_LINK {
+        let server = at(address, 443);
+        let listening = net.inside(SERVER, async || UdpSocket::bind(server));
+        let listening = listening.expect("a free port");
+        listening.set_nonblocking(true).expect("ours");
+        net.inside(GATEWAY, async || {
+            let redirect = Redirect::open(&link, Own::None).expect("it can be set");
+            let client = asking(&net, CLIENT, server).expect("it can be sent");
+            let refused = client.recv(&mut [0; 16]).expect_err("nobody answers");
+            assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused, "{server}");
+            // What the kernel says of a rule in OUTPUT.
+            let refused = asking(&net, GATEWAY, server).expect_err("it cannot be sent");
+            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied, "{server}");
+            redirect.remove().await.expect("they can be removed");
+        });
+        let error = listening.recv(&mut [0; 16]).expect_err("nothing came");
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    }
+    assert_eq!(net.rules(), before);
+}
+
+#[test]
+fn what_a_killed_daemon_with_other_settings_left_goes_whole() {
+    let Some(net) = Net::new() else { return };
+    let before = net.rules();
+    net.inside(GATEWAY, async || {
+        let other = Taken {
+            intercept: Intercept::Tproxy,
+            udp: Udp::Reject,
+            ..taken(&[], &[443])
+        };
+        let marks = Marks {
+            delivered: Some(0x2000_0000),
+            ..MARKS
+        };
+        let left = Firewall::here().install(rules(&other, 9, marks));
+        std::mem::forget(left.expect("they can be set"));
+        for of_it in ["TPROXY", "REJECT", "fwmark"] {
+            assert!(net.rules().contains(of_it), "{of_it}");
+        }
+        let redirect = open("lnk0", &[443]).expect("it can be set");
+        for of_it in ["TPROXY", "REJECT", "fwmark"] {
+            assert!(!net.rules().contains(of_it), "{of_it}: {}", net.rules());
+        }
+        redirect.remove().await.expect("they can be removed");
+    });
+    assert_eq!(net.rules(), before);
 }
 
 #[test]
