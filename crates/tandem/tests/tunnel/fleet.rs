@@ -44,7 +44,8 @@ fn a_client_side_with_a_key_of_its_own_is_served_until_its_line_is_gone() {
     };
     let running = [server_side(), client_side()];
     pair.by_socks().gets(site.port, "page", b"page");
-    assert_eq!(pair.server_side_counts("tunnels_up"), 1);
+    // On a busy machine one over TCP may come up, too.
+    assert!(pair.server_side_counts("tunnels_up") > 0);
     let ended = running.map(|proxy| proxy.end(Signal::SIGTERM));
     assert_eq!(ended, [Some(0); 2]);
 
