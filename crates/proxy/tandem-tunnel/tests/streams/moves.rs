@@ -25,7 +25,7 @@ impl Moving {
     }
 
     /// Moves to a server side that has learned nothing, but what it is told in these notes.
-    fn to_another(&mut self, notes: &[Vec<u8>]) -> usize {
+    fn move_to_another(&mut self, notes: &[Vec<u8>]) -> usize {
         let mut another = engine(Role::ServerSide).with_notes();
         let clock = self.pair.clock;
         let notes = notes.iter().map(Vec::as_slice);
@@ -59,7 +59,7 @@ fn moved(visits: &[Conversation], last: &Conversation, given: Notes) -> (usize, 
         Notes::Given => moving.notes(),
         Notes::Kept => Vec::new(),
     };
-    let used = moving.to_another(&notes);
+    let used = moving.move_to_another(&notes);
     assert!(used <= notes.len());
     let outcome = moving.pair.run(last, Plan::of(1));
     finished(&outcome);
@@ -112,7 +112,7 @@ fn who_comes_back_finds_what_was_noted_elsewhere_meanwhile() {
     let mut moving = Moving::after(&[tls::full(&[], &[], 100)]);
     let at_home = moving.notes();
     let home = std::mem::replace(&mut moving.pair.engines[1], engine(Role::ServerSide));
-    moving.to_another(&at_home);
+    moving.move_to_another(&at_home);
     for seed in [200, 300, 400] {
         finished(&moving.pair.run(&tls::full(&[], &[], seed), Plan::of(1)));
     }
@@ -140,7 +140,7 @@ fn notes_of_a_stranger_cost_a_miss_and_never_a_byte() {
         note[end - 400..].fill(0x5a);
     }
     notes.extend([vec![], vec![1, 1], noise(5_000, 7)]);
-    assert_eq!(moving.to_another(&notes), 2);
+    assert_eq!(moving.move_to_another(&notes), 2);
     for seed in [300, 400] {
         finished(&moving.pair.run(&tls::full(&[], &[], seed), Plan::of(1)));
     }
@@ -152,7 +152,7 @@ fn a_ticket_that_its_server_no_longer_takes_is_not_taken_in() {
     let mut moving = Moving::after(&[tls::full(&[], &ticket, 100)]);
     let notes = moving.notes();
     moving.pair.clock.wall.0 += 25 * 3_600;
-    moving.to_another(&notes);
+    moving.move_to_another(&notes);
     assert_eq!(moving.pair.engines[1].session_tickets(), (0, 0));
     assert_eq!(moving.pair.engines[1].hello_templates().0, 1);
 }
