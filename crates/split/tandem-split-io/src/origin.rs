@@ -50,6 +50,7 @@ use tandem_split::Decoder;
 use tandem_split::message::{Channel, Greeting, Side};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::broadcast;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::error::SplitIoError;
@@ -587,6 +588,10 @@ async fn serve_client(
     } else {
         ear
     };
+    // A task of its own: a task that wakes itself wakes another thread with it. A set ends its task
+    // when it is dropped: also where the channel ends for want of a place.
+    let mut reader = JoinSet::new();
+    reader.spawn(ear.hear(from_volunteer, decoder));
     let mut session = Session::new(
         shared,
         greeting,
@@ -599,19 +604,7 @@ async fn serve_client(
     if !greeted.is_answered {
         session.answer(greeting);
     }
-    // Both in this task: what is heard wakes nobody else.
-    let mut hearing = pin!(ear.hear(from_volunteer, decoder));
-    let mut heard = None;
-    let ended = {
-        let mut running = pin!(session.run());
-        loop {
-            tokio::select! {
-                biased;
-                it = &mut hearing, if heard.is_none() => heard = Some(it),
-                ended = &mut running => break ended,
-            }
-        }
-    };
+    let ended = session.run().await;
     let Some(to_volunteer) = ended.to_volunteer else {
         return ended.served.map(|()| None);
     };
@@ -623,11 +616,12 @@ async fn serve_client(
     // Its client may be slow to take what was sent last. All was said to it: what is still to come
     // is no reason to keep others out.
     place.rest();
-    let heard = match heard {
-        Some(heard) => heard,
-        None => timeout(STALL, hearing).await.unwrap_or_default(),
-    };
-    Ok(heard.map(|(from_volunteer, decoder)| (from_volunteer.unsplit(to_volunteer), decoder)))
+    match timeout(STALL, reader.join_next()).await {
+        Ok(Some(Ok(Some((from_volunteer, decoder))))) => {
+            Ok(Some((from_volunteer.unsplit(to_volunteer), decoder)))
+        }
+        Ok(_) | Err(_) => Ok(None),
+    }
 }
 
 /// What the volunteer wants; nothing if it goes, or no client has come for whom the channel was
