@@ -61,9 +61,11 @@ fn the_limit_of_a_server_is_found_and_the_way_to_it_told() {
     assert_eq!(result["load"]["rate"].as_f64(), Some(rate));
     let tried = found["tried"].as_array().unwrap();
     assert_eq!(tried[0]["rate"].as_f64(), Some(40.0));
+    // A run that was a little too slow is repeated, and its rate may hold then.
     let above = tried.iter().filter(|trial| trial["verdict"] != "held");
     let lowest = above
         .filter_map(|trial| trial["rate"].as_f64())
+        .filter(|above| *above != rate)
         .fold(f64::INFINITY, f64::min);
     assert!(tried.len() >= 4 && lowest > rate, "{found}");
     let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
