@@ -29,15 +29,24 @@ struct Asked {
     tcp: Arc<AtomicUsize>,
 }
 
+/// A port that is free for TCP and for UDP: what is free for one may be another test's for the other.
+async fn one_port_of_both() -> (TcpListener, UdpSocket) {
+    loop {
+        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        let tcp = tcp.expect("a free port");
+        let address = tcp.local_addr().expect("bound");
+        if let Ok(udp) = UdpSocket::bind(address).await {
+            return (tcp, udp);
+        }
+    }
+}
+
 /// One that gives each name so many addresses; over UDP none but `TC` where they are many. Without
 /// a number it says nothing.
 async fn resolver(records: Option<u8>) -> Asked {
-    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
-    let tcp = tcp.expect("a free port");
-    let address = tcp.local_addr().expect("bound");
-    let udp = UdpSocket::bind(address).await.expect("a free port");
+    let (tcp, udp) = one_port_of_both().await;
     let asked = Asked {
-        address,
+        address: tcp.local_addr().expect("bound"),
         udp: Arc::default(),
         tcp: Arc::default(),
     };
