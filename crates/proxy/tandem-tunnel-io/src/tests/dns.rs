@@ -29,7 +29,7 @@ struct Asked {
     tcp: Arc<AtomicUsize>,
 }
 
-/// A port that is free for TCP and for UDP: what is free for one may be another test's for the other.
+/// A port that is free for TCP and UDP: what is free for one may be another test's for the other.
 async fn one_port_of_both() -> (TcpListener, UdpSocket) {
     loop {
         let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
