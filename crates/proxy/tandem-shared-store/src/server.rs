@@ -27,6 +27,7 @@ const WHOLE: Duration = Duration::from_secs(3);
 pub(crate) const LIFETIME_S: &str = "86400";
 
 /// A connection.
+#[derive(Debug)]
 pub(crate) struct Server {
     reader: BufReader<Bounded>,
 }
@@ -251,12 +252,14 @@ fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     Err(last)
 }
 
+#[derive(Debug)]
 enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 /// A socket that is neither read nor written after a time.
+#[derive(Debug)]
 struct Bounded {
     socket: Socket,
     until: Instant,

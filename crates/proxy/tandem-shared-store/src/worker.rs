@@ -6,7 +6,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,11 +18,11 @@ use crate::address::{Address, Login};
 use crate::sealed::Secret;
 use crate::server::{Server, Trouble};
 
-/// Most jobs that wait: notes, and a recall for each of the most tunnels that a server side has.
-const MAX_WAITING: usize = MAX_NOTES + 4_096;
-
 /// Most notes that wait.
 const MAX_NOTES: usize = 1_024;
+
+/// Most recalls that wait: one for each of the most tunnels that a server side has.
+const MAX_WAITING_RECALLS: usize = 4_096;
 
 /// Most peers that are asked for at once.
 const MAX_RECALLS: usize = 8;
@@ -59,6 +59,7 @@ enum Job {
 struct Counts {
     is_connected: AtomicU64,
     waiting_notes: AtomicUsize,
+    waiting_recalls: AtomicUsize,
     written: AtomicU64,
     dropped: AtomicU64,
     refused: AtomicU64,
@@ -85,7 +86,8 @@ impl Valkey {
     /// happens before [`SharedStore::start`].
     #[must_use]
     pub fn new(address: Address, login: Option<Login>, key: &[u8; 32]) -> Self {
-        let (jobs, waiting) = sync_channel(MAX_WAITING);
+        // Notes and recalls leave the last place free, for a flush.
+        let (jobs, waiting) = sync_channel(MAX_NOTES + MAX_WAITING_RECALLS + 1);
         let counts = Arc::new(Counts::default());
         counts.say("not tried yet".to_owned());
         let worker = Worker {
@@ -107,6 +109,18 @@ impl Valkey {
     }
 }
 
+impl Valkey {
+    /// Whether a job was taken, of whose kind no more than `most` may wait.
+    fn takes(&self, waiting: &AtomicUsize, most: usize, job: Job) -> bool {
+        let is_taken =
+            waiting.fetch_add(1, Ordering::Relaxed) < most && self.jobs.try_send(job).is_ok();
+        if !is_taken {
+            waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        is_taken
+    }
+}
+
 impl SharedStore for Valkey {
     fn start(&self) -> io::Result<()> {
         let mut beginning = self
@@ -123,39 +137,29 @@ impl SharedStore for Valkey {
     }
 
     fn note(&self, peer: PeerId, note: Vec<u8>) {
-        let waiting = &self.counts.waiting_notes;
-        if waiting.fetch_add(1, Ordering::Relaxed) >= MAX_NOTES
-            || self.jobs.try_send(Job::Note(peer, note)).is_err()
-        {
-            waiting.fetch_sub(1, Ordering::Relaxed);
+        let is_taken = self.takes(&self.counts.waiting_notes, MAX_NOTES, Job::Note(peer, note));
+        if !is_taken {
             add(&self.counts.dropped, 1);
         }
     }
 
     fn recall(&self, peer: PeerId, then: Recalled) {
         add(&self.counts.recalls, 1);
-        if self
-            .jobs
-            .try_send(Job::Recall(peer, then, Instant::now()))
-            .is_err()
-        {
+        let is_taken = self.takes(
+            &self.counts.waiting_recalls,
+            MAX_WAITING_RECALLS,
+            Job::Recall(peer, then, Instant::now()),
+        );
+        if !is_taken {
             add(&self.counts.recalls_failed, 1);
         }
     }
 
     fn flush(&self, within: Duration) {
-        let until = Instant::now() + within;
         let (done, is_done) = sync_channel(1);
-        let mut job = Job::Flush(done);
-        // The queue may be full for as long as the server is slow.
-        while let Err(TrySendError::Full(again)) = self.jobs.try_send(job) {
-            if Instant::now() >= until {
-                return;
-            }
-            thread::sleep(Duration::from_millis(10));
-            job = again;
+        if self.jobs.try_send(Job::Flush(done)).is_ok() {
+            let _ = is_done.recv_timeout(within);
         }
-        let _ = is_done.recv_timeout(until.saturating_duration_since(Instant::now()));
     }
 
     fn numbers(&self) -> Vec<(&'static str, u64)> {
@@ -203,12 +207,6 @@ enum Said {
     Fails,
 }
 
-impl std::fmt::Debug for Server {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Server")
-    }
-}
-
 impl Worker {
     /// Until nobody can ask any more.
     fn run(mut self) {
@@ -245,7 +243,10 @@ impl Worker {
                     self.counts.waiting_notes.fetch_sub(1, Ordering::Relaxed);
                     notes.push((peer, note));
                 }
-                Job::Recall(peer, then, since) => recalls.push((peer, then, since)),
+                Job::Recall(peer, then, since) => {
+                    self.counts.waiting_recalls.fetch_sub(1, Ordering::Relaxed);
+                    recalls.push((peer, then, since));
+                }
                 Job::Flush(done) => flushed.push(done),
             }
             let is_full = notes.len() >= MAX_BATCH || recalls.len() >= MAX_RECALLS;

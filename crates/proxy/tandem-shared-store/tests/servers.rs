@@ -51,6 +51,12 @@ fn note(proxy: &Valkey, peer: PeerId, text: &str) {
     proxy.note(peer, text.as_bytes().to_vec());
 }
 
+/// Notes this, and waits until the server has it or has refused it.
+fn written(proxy: &Valkey, peer: PeerId, text: &str) {
+    note(proxy, peer, text);
+    proxy.flush(PATIENCE);
+}
+
 fn texts(notes: &[Vec<u8>]) -> Vec<&str> {
     let text = |note| std::str::from_utf8(note).expect("text");
     notes.iter().map(Vec::as_slice).map(text).collect()
@@ -132,8 +138,7 @@ fn a_server_that_is_killed_costs_notes_and_is_used_again_when_it_is_back() {
         return;
     };
     let proxy = proxy(&server.address());
-    note(&proxy, PEER, "before");
-    proxy.flush(PATIENCE);
+    written(&proxy, PEER, "before");
     server.kill();
     note(&proxy, PEER, "lost");
     assert_eq!(recalled(&proxy, PEER), None);
@@ -144,8 +149,7 @@ fn a_server_that_is_killed_costs_notes_and_is_used_again_when_it_is_back() {
     until("it is tried again", || tried() >= 3);
     server.start_again();
     until("it is back", || proxy.state() == "connected");
-    note(&proxy, PEER, "after");
-    proxy.flush(PATIENCE);
+    written(&proxy, PEER, "after");
     let found = recalled(&proxy, PEER).expect("it answers");
     assert_eq!(texts(&found), ["after"]);
 }
@@ -156,13 +160,11 @@ fn a_server_that_was_restarted_in_between_is_noticed_by_nobody() {
         return;
     };
     let proxy = proxy(&server.address());
-    note(&proxy, PEER, "before");
-    proxy.flush(PATIENCE);
+    written(&proxy, PEER, "before");
     server.kill();
     server.start_again();
     until("a note is there", || {
-        note(&proxy, PEER, "after");
-        proxy.flush(PATIENCE);
+        written(&proxy, PEER, "after");
         let found = recalled(&proxy, PEER);
         found.is_some_and(|found| texts(&found).contains(&"after"))
     });
@@ -185,8 +187,7 @@ fn a_server_that_closes_after_its_greeting_is_tried_less_and_less_often() {
     });
     let proxy = proxy(&format!("redis://{address}"));
     for _ in 0..300 {
-        note(&proxy, PEER, "lost");
-        proxy.flush(PATIENCE);
+        written(&proxy, PEER, "lost");
     }
     assert!(number(&proxy, "shared_store_failures") > 0);
     assert_eq!(number(&proxy, "shared_store_notes_dropped"), 300);
@@ -201,8 +202,7 @@ fn a_user_that_may_not_let_notes_expire_is_refused_and_said() {
     };
     server.ask(&["ACL", "SETUSER", "default", "-expire"]);
     let proxy = proxy(&server.address());
-    note(&proxy, PEER, "refused");
-    proxy.flush(PATIENCE);
+    written(&proxy, PEER, "refused");
     assert_eq!(number(&proxy, "shared_store_notes_written"), 0);
     let state = proxy.state();
     assert!(state.contains("NOPERM"), "{state}");
@@ -214,16 +214,13 @@ fn a_server_that_became_a_replica_is_left() {
         return;
     };
     let proxy = proxy(&server.address());
-    note(&proxy, PEER, "before");
-    proxy.flush(PATIENCE);
+    written(&proxy, PEER, "before");
     server.ask(&["REPLICAOF", "127.0.0.1", "1"]);
-    note(&proxy, PEER, "refused");
-    proxy.flush(PATIENCE);
+    written(&proxy, PEER, "refused");
     assert_eq!(number(&proxy, "shared_store_notes_dropped"), 1);
     server.ask(&["REPLICAOF", "NO", "ONE"]);
     until("it is used again", || {
-        note(&proxy, PEER, "after");
-        proxy.flush(PATIENCE);
+        written(&proxy, PEER, "after");
         number(&proxy, "shared_store_notes_written") > 1
     });
 }
@@ -251,8 +248,7 @@ fn a_wrong_password_is_said_and_the_right_one_works() {
         assert!(!state.contains("wrong"), "{state}");
     }
     let proxy = proxy_with(&server.address(), login("open sesame\n"), &KEY);
-    note(&proxy, PEER, "kept");
-    proxy.flush(PATIENCE);
+    written(&proxy, PEER, "kept");
     assert_eq!(
         texts(&recalled(&proxy, PEER).expect("it answers")),
         ["kept"]
@@ -265,18 +261,15 @@ fn garbage_in_it_is_counted_and_left_out() {
         return;
     };
     let proxy = proxy(&server.address());
-    note(&proxy, PEER, "one");
-    proxy.flush(PATIENCE);
+    written(&proxy, PEER, "one");
     let name = server.ask(&["KEYS", "*"]);
     server.ask(&["LPUSH", &name, "garbage", "", &"long ".repeat(1_000)]);
-    note(&proxy, PEER, "two");
-    proxy.flush(PATIENCE);
+    written(&proxy, PEER, "two");
     let found = recalled(&proxy, PEER).expect("it answers");
     assert_eq!(texts(&found), ["one", "two"]);
     assert_eq!(number(&proxy, "shared_store_notes_foreign"), 3);
     // A note of another peer, in this one's place.
-    note(&proxy, OTHER, "of another");
-    proxy.flush(PATIENCE);
+    written(&proxy, OTHER, "of another");
     let names = server.ask(&["KEYS", "*"]);
     let other = names.lines().find(|it| *it != name).expect("two");
     server.ask(&["RENAME", other, &name]);
@@ -292,8 +285,7 @@ fn garbage_in_it_is_counted_and_left_out() {
     });
     assert_eq!(recalled(&proxy, PEER), None);
     note(&proxy, PEER, "refused");
-    note(&proxy, OTHER, "taken");
-    proxy.flush(PATIENCE);
+    written(&proxy, OTHER, "taken");
     assert_eq!(number(&proxy, "shared_store_notes_refused"), 1);
     assert_eq!(
         texts(&recalled(&proxy, OTHER).expect("it answers")),
@@ -307,8 +299,7 @@ fn a_server_that_stands_still_makes_nobody_wait() {
         return;
     };
     let proxy = proxy(&server.address());
-    note(&proxy, PEER, "before");
-    proxy.flush(PATIENCE);
+    written(&proxy, PEER, "before");
     server.signal("STOP");
     let since = Instant::now();
     for _ in 0..20_000 {
@@ -330,11 +321,9 @@ fn a_full_server_takes_no_notes_and_still_gives_those_it_has() {
         return;
     };
     let proxy = proxy(&server.address());
-    note(&proxy, PEER, "before");
-    proxy.flush(PATIENCE);
+    written(&proxy, PEER, "before");
     server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
-    note(&proxy, PEER, "no room");
-    proxy.flush(PATIENCE);
+    written(&proxy, PEER, "no room");
     assert_eq!(number(&proxy, "shared_store_notes_refused"), 1);
     let state = proxy.state();
     assert!(state.starts_with("refuses notes: OOM"), "{state}");
@@ -343,8 +332,7 @@ fn a_full_server_takes_no_notes_and_still_gives_those_it_has() {
         ["before"]
     );
     server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
-    note(&proxy, PEER, "after");
-    proxy.flush(PATIENCE);
+    written(&proxy, PEER, "after");
     assert_eq!(proxy.state(), "connected");
 }
 
