@@ -34,31 +34,17 @@ pub(super) struct Shown<'a> {
 
 impl Connection {
     fn crossed(&self) -> Option<&Crossed> {
-        match &self.sealed {
-            Sealed::Crossed(crossed) => Some(crossed),
-            Sealed::Unread
-            | Sealed::AskedAgain(_)
-            | Sealed::Awaiting(..)
-            | Sealed::Offered(..)
-            | Sealed::Asked(_)
-            | Sealed::Opening(_)
-            | Sealed::Opened(_)
-            | Sealed::Passes => None,
-        }
+        let Sealed::Crossed(crossed) = &self.sealed else {
+            return None;
+        };
+        Some(crossed)
     }
 
     fn crossed_mut(&mut self) -> Option<&mut Crossed> {
-        match &mut self.sealed {
-            Sealed::Crossed(crossed) => Some(crossed),
-            Sealed::Unread
-            | Sealed::AskedAgain(_)
-            | Sealed::Awaiting(..)
-            | Sealed::Offered(..)
-            | Sealed::Asked(_)
-            | Sealed::Opening(_)
-            | Sealed::Opened(_)
-            | Sealed::Passes => None,
-        }
+        let Sealed::Crossed(crossed) = &mut self.sealed else {
+            return None;
+        };
+        Some(crossed)
     }
 
     /// The client's flight that was opened: whole at the client side, or crossed.

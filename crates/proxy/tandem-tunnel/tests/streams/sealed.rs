@@ -12,9 +12,10 @@ use crate::support::sealed::{Cuts, Visit, certificate, message, server_hello};
 use crate::support::tls::{noise, record};
 use crate::support::{Fault, Outcome, Pair, Plan, THEN, engine, server_address};
 use proptest::prelude::*;
-use tandem_engine::{Pass, Role, Sender};
+use tandem_engine::{Engine, Pass, Role, Sender};
 use tandem_link::tunnel::{Ending, Frame, Miss, Offer, Open, Piece, Target};
 use tandem_record_key::{Direction, RecordKey, Suite};
+use tandem_store::MemoryStore;
 use tandem_tunnel::{Clock, Dropped, Event, Input, KEY_HOLD, Output, Prefer, Relay};
 use tandem_wire::Instant;
 
@@ -48,6 +49,25 @@ fn messages_with(chain: &[Vec<u8>], seed: u64) -> Vec<u8> {
 
 fn visit(seed: u64) -> Visit {
     Visit::new(Suite::Aes128Gcm, &messages(seed), &[], seed)
+}
+
+/// A server side whose peer has opened a stream, and has said this on it.
+fn told(behind: &[Frame]) -> (Relay, Engine<MemoryStore>, Clock) {
+    let mut engine = engine(Role::ServerSide);
+    let clock = Clock {
+        now: Instant::ZERO,
+        wall: THEN,
+    };
+    let mut relay = Relay::server_side();
+    let mut opening = Vec::new();
+    let open = Open::to(Target::Address(server_address()));
+    open.write(&mut opening).expect("it may cross");
+    for frame in behind {
+        frame.write(&mut opening);
+    }
+    relay.handle_input(Input::Tunnel(&opening), &mut engine, clock);
+    relay.handle_input(Input::Connected(server_address()), &mut engine, clock);
+    (relay, engine, clock)
 }
 
 impl Pair {

@@ -214,35 +214,30 @@ fn no_more_of_a_client_s_is_rebuilt_than_is_allowed() {
     assert_eq!(reseal(&whole, length - 1).0, Err(Miss::Malformed));
 }
 
+/// What is to become of the client's flight behind these bytes, at the client side.
+fn to_come(sides: &mut Sides, client: &[u8]) -> Option<Ground> {
+    let streams = Streams {
+        client,
+        server: &[],
+    };
+    let engine = &mut sides.near_engine;
+    sides
+        .near
+        .sealed_client_flight_to_come(streams, engine, Instant::ZERO)
+}
+
 #[test]
 fn a_flight_of_which_a_byte_has_passed_is_not_opened() {
     let mut sides = sides();
     let client = [&client_hello(&[])[..], &answer()].concat();
-    let begun = client_hello(&[]).len() + 1;
-    sides.near.read(Sender::Client, &client[..begun]);
-    let streams = Streams {
-        client: &client[..begun],
-        server: &[],
-    };
-    let engine = &mut sides.near_engine;
-    let ground = sides
-        .near
-        .sealed_client_flight_to_come(streams, engine, Instant::ZERO);
-    assert!(ground.is_none());
+    let begun = &client[..client_hello(&[]).len() + 1];
+    sides.near.read(Sender::Client, begun);
+    assert!(to_come(&mut sides, begun).is_none());
 }
 
 #[test]
 fn without_client_certificates_nothing_is_opened() {
     let mut sides = sides();
     sides.near_engine.client_certificates = ClientCertificates::None;
-    let hello = client_hello(&[]);
-    let streams = Streams {
-        client: &hello,
-        server: &[],
-    };
-    let engine = &mut sides.near_engine;
-    let ground = sides
-        .near
-        .sealed_client_flight_to_come(streams, engine, Instant::ZERO);
-    assert!(ground.is_none());
+    assert!(to_come(&mut sides, &client_hello(&[])).is_none());
 }

@@ -427,21 +427,9 @@ fn a_message_of_a_client_s_flight_that_nobody_asked_for_is_missed_or_ends_its_st
     };
     // In front of the hello it ends the stream; behind it, the original is asked for.
     for (has_hello, is_refused) in [(false, true), (true, false)] {
-        let mut engine = engine(Role::ServerSide);
-        let clock = Clock {
-            now: Instant::ZERO,
-            wall: THEN,
-        };
-        let mut relay = Relay::server_side();
-        let mut opening = Vec::new();
-        let open = Open::to(Target::Address(server_address()));
-        open.write(&mut opening).expect("it may cross");
-        if has_hello {
-            let hello = Piece::new(visit(1_000).said.turns[0].1.clone()).expect("a hello");
-            Frame::Bytes(hello).write(&mut opening);
-        }
-        relay.handle_input(Input::Tunnel(&opening), &mut engine, clock);
-        relay.handle_input(Input::Connected(server_address()), &mut engine, clock);
+        let hello = Piece::new(visit(1_000).said.turns[0].1.clone()).expect("a hello");
+        let hello = has_hello.then_some(Frame::Bytes(hello));
+        let (mut relay, mut engine, clock) = told(hello.as_slice());
         relay.handle_input(Input::Tunnel(&sealed(&[0; 60])), &mut engine, clock);
         let outputs: Vec<_> = std::iter::from_fn(|| relay.poll_output()).collect();
         let refused = outputs.contains(&Output::ResetTunnel(Ending::Malformed));

@@ -294,31 +294,15 @@ fn a_chain_of_one_on_a_slow_line_is_asked_for_from_the_first_visit_on() {
 }
 
 /// A server side to which a peer offers a key, and what it says to a flight.
-fn asked(
-    visit: &Visit,
-) -> (
-    Relay,
-    tandem_engine::Engine<tandem_store::MemoryStore>,
-    Clock,
-) {
-    let mut engine = engine(Role::ServerSide);
-    let clock = Clock {
-        now: Instant::ZERO,
-        wall: THEN,
-    };
-    let mut relay = Relay::server_side();
-    let mut opening = Vec::new();
-    let open = Open::to(Target::Address(server_address()));
-    open.write(&mut opening).expect("it may cross");
+fn asked(visit: &Visit) -> (Relay, Engine<MemoryStore>, Clock) {
     let offer = Offer {
         held: 3_000,
         least: 0,
     };
-    Frame::Offer(offer).write(&mut opening);
-    let hello = Piece::new(visit.said.turns[0].1.clone()).expect("a hello");
-    Frame::Bytes(hello).write(&mut opening);
-    relay.handle_input(Input::Tunnel(&opening), &mut engine, clock);
-    relay.handle_input(Input::Connected(server_address()), &mut engine, clock);
+    let (mut relay, mut engine, clock) = told(&[
+        Frame::Offer(offer),
+        Frame::Bytes(Piece::new(visit.said.turns[0].1.clone()).expect("a hello")),
+    ]);
     relay.handle_input(Input::Endpoint(&visit.said.turns[1].1), &mut engine, clock);
     (relay, engine, clock)
 }
