@@ -6,6 +6,8 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
+use tempfile::{NamedTempFile, PersistError};
+
 use crate::error::DnsError;
 
 /// The bytes of a secret, or nothing if there is no such file.
@@ -38,21 +40,20 @@ pub(crate) fn read_secret(path: &Path) -> Result<Option<Vec<u8>>, DnsError> {
 
 /// Writes a secret that is not there yet: whole or not at all, for its owner alone.
 pub(crate) fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), DnsError> {
-    let written = || {
-        let folder = folder_of(path);
-        let mut file = tempfile::Builder::new()
-            .permissions(Permissions::from_mode(0o600))
-            .tempfile_in(folder)?;
-        file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        file.persist_noclobber(path).map_err(|error| error.error)?;
-        File::open(folder)?.sync_all()
-    };
-    written().map_err(|error| DnsError::file(path, error))
+    write(path, bytes, NamedTempFile::persist_noclobber)
 }
 
 /// Writes a small file anew: whole or not at all, for its owner alone.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), DnsError> {
+    write(path, bytes, NamedTempFile::persist)
+}
+
+/// Writes a file beside its place, and `put`s it there.
+fn write<'a>(
+    path: &'a Path,
+    bytes: &[u8],
+    put: impl FnOnce(NamedTempFile, &'a Path) -> Result<File, PersistError>,
+) -> Result<(), DnsError> {
     let written = || {
         let folder = folder_of(path);
         let mut file = tempfile::Builder::new()
@@ -60,7 +61,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), DnsError> {
             .tempfile_in(folder)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
-        file.persist(path).map_err(|error| error.error)?;
+        put(file, path).map_err(|error| error.error)?;
         File::open(folder)?.sync_all()
     };
     written().map_err(|error| DnsError::file(path, error))

@@ -13,9 +13,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use tandem_channel::KeyName;
+use tandem_channel::{ClientChannel, Connector, KeyName, Pin};
 use tandem_daemon::metrics::Number;
-use tandem_split_io::{origin, volunteer};
+use tandem_split_io::{SPLIT, origin, volunteer};
+use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
 use pki::Pki;
@@ -40,6 +41,22 @@ pub(crate) fn tried(command: &mut Command) -> Output {
         .stdin(Stdio::null())
         .output()
         .unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+/// Runs all these at once; each must print this.
+pub(crate) fn all_print(commands: impl IntoIterator<Item = Command>, body: &[u8]) {
+    let running: Vec<_> = commands
+        .into_iter()
+        .map(|mut command| {
+            command.stdin(Stdio::null()).stdout(Stdio::piped());
+            command.spawn().expect("it runs")
+        })
+        .collect();
+    for running in running {
+        let out = running.wait_with_output().expect("it ends");
+        assert!(out.status.success(), "{out:?}");
+        assert!(out.stdout == body);
+    }
 }
 
 /// Waits for something that is on its way.
@@ -133,6 +150,21 @@ impl Site {
             to_origin,
             runtime,
         }
+    }
+
+    /// Opens channels to the origin, always with the same key.
+    pub(crate) fn connector(&self) -> Connector {
+        let key = volunteer::key(None).expect("a key");
+        Connector::new(SPLIT, &key, Pin::to(self.origin_key)).expect("TLS")
+    }
+
+    /// A channel to the origin, to be used by hand.
+    pub(crate) async fn channel(&self, connector: &Connector) -> ClientChannel {
+        let stream = TcpStream::connect(self.origin).await;
+        connector
+            .open(stream.expect("it listens"))
+            .await
+            .expect("TLS")
     }
 
     /// One more, with a cache of its own.

@@ -4,8 +4,6 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-use tandem_channel::{Connector, Pin};
-use tandem_split_io::SPLIT;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::common::talk::{head, said, said_at_once, server};
@@ -118,14 +116,9 @@ fn what_cannot_be_served_is_refused_in_clear_words() {
 #[test]
 fn a_channel_that_never_greets_is_ended_once_it_has_said_too_much() {
     let site = Site::new();
-    let key = tandem_split_io::volunteer::key(None).expect("a key");
-    let connector = Connector::new(SPLIT, &key, Pin::to(site.origin_key)).expect("TLS");
+    let connector = site.connector();
     site.runtime().block_on(async {
-        let stream = tokio::net::TcpStream::connect(site.origin).await;
-        let mut channel = connector
-            .open(stream.expect("it listens"))
-            .await
-            .expect("TLS");
+        let mut channel = site.channel(&connector).await;
         // The beginning of the longest record, and what comes behind it, not to its end.
         let mut said = vec![0x16, 3, 3, 0x48, 0];
         said.resize(40_000, 0);

@@ -5,10 +5,8 @@ use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
-use tandem_channel::{Connector, Pin};
 use tandem_split::message::{Channel, Encodings, Greeting, Message, Miss, Progress, Side};
 use tandem_split::{Decoder, Payload};
-use tandem_split_io::SPLIT;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::common::server::body;
@@ -206,14 +204,9 @@ fn a_slow_server_is_not_waited_for_to_the_end() {
 #[test]
 fn a_volunteer_that_lets_its_channel_of_misses_go_is_no_failure() {
     let site = Site::new();
-    let key = tandem_split_io::volunteer::key(None).expect("a key");
-    let connector = Connector::new(SPLIT, &key, Pin::to(site.origin_key)).expect("TLS");
+    let connector = site.connector();
     site.runtime().block_on(async {
-        let stream = tokio::net::TcpStream::connect(site.origin).await;
-        let mut channel = connector
-            .open(stream.expect("it listens"))
-            .await
-            .expect("TLS");
+        let mut channel = site.channel(&connector).await;
         let nowhere = Payload::new(&b"nowhere"[..]).expect("short").name();
         let mut asked = Vec::new();
         let greeting = Greeting::new(Channel::Misses, Encodings::DEFAULT);
@@ -236,16 +229,11 @@ fn a_volunteer_that_lets_its_channel_of_misses_go_is_no_failure() {
 #[test]
 fn a_channel_goes_on_with_another_client_where_the_volunteer_knows_how_and_is_known() {
     let site = Site::new();
-    let key = tandem_split_io::volunteer::key(None).expect("a key");
-    let connector = Connector::new(SPLIT, &key, Pin::to(site.origin_key)).expect("TLS");
+    let connector = site.connector();
     // Clients that say nothing, one after the other, and how many the origin has heard of.
     let clients = |version: u8| {
         site.runtime().block_on(async {
-            let stream = tokio::net::TcpStream::connect(site.origin).await;
-            let mut channel = connector
-                .open(stream.expect("it listens"))
-                .await
-                .expect("TLS");
+            let mut channel = site.channel(&connector).await;
             let (mut decoder, mut count) = (Decoder::new(Side::Origin), 0);
             while count < 3 {
                 let greeting = Greeting::new(Channel::Connection, Encodings::DEFAULT);

@@ -3,12 +3,11 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
-use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::common::server::body;
-use crate::common::{Site, eventually, ran};
+use crate::common::{Site, all_print, eventually, ran};
 
 #[test]
 fn a_warm_megabyte_costs_the_origin_less_than_half_a_percent() {
@@ -82,18 +81,10 @@ fn many_who_want_the_same_at_once_ask_the_origin_once() {
     let site = Site::new();
     let chunks = 20_u64;
     let path = format!("/bytes/{}/2", chunks * 16384);
-    let clients: Vec<_> = (0..8)
-        .map(|_| {
-            let mut curl = site.curl(&path);
-            curl.stdin(Stdio::null()).stdout(Stdio::piped());
-            curl.spawn().expect("curl runs")
-        })
-        .collect();
-    for client in clients {
-        let out = client.wait_with_output().expect("it ends");
-        assert!(out.status.success(), "{out:?}");
-        assert!(out.stdout == body(chunks as usize * 16384, 2));
-    }
+    all_print(
+        (0..8).map(|_| site.curl(&path)),
+        &body(chunks as usize * 16384, 2),
+    );
     // Each chunk once, and for each client its handshake and its stubs.
     let bytes = site.to_origin.bytes();
     assert!(bytes < 2 * chunks * 16384, "{bytes}");

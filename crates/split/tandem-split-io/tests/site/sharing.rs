@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -21,7 +20,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::common::group::{Helper, acquaint};
 use crate::common::server::body;
-use crate::common::{Site, eventually, ran};
+use crate::common::{Site, all_print, eventually, ran};
 
 const CHUNK: usize = 16384;
 /// Chunks that come with a list that is lacking.
@@ -43,19 +42,10 @@ fn the_origin_is_asked_for_each_thing_by_its_owners_alone() {
     // Three objects of 64 chunks at most, and their lists.
     let chunks = 150;
     let path = format!("/bytes/{}/1", chunks * CHUNK);
-    let clients: Vec<_> = group
+    let curls = group
         .iter()
-        .map(|helper| {
-            let mut curl = site.curl_at(helper.address, &path);
-            curl.stdin(Stdio::null()).stdout(Stdio::piped());
-            curl.spawn().expect("curl runs")
-        })
-        .collect();
-    for client in clients {
-        let out = client.wait_with_output().expect("it ends");
-        assert!(out.status.success(), "{out:?}");
-        assert!(out.stdout == body(chunks * CHUNK, 1));
-    }
+        .map(|helper| site.curl_at(helper.address, &path));
+    all_print(curls, &body(chunks * CHUNK, 1));
     // The lists, and the certificate, are things too. Some chunks come with each list.
     let things = (chunks + 3 + 1) as u64;
     let asked = site.origin_counts("tandem_split_origin_misses");
@@ -125,19 +115,10 @@ fn two_who_each_take_the_other_for_the_owner_ask_the_origin() {
     // Each answers the other only if the other is a member for it, which is so; neither finds
     // itself on the list.
     let path = format!("/bytes/{}/1", 20 * CHUNK);
-    let clients: Vec<_> = group
+    let curls = group
         .iter()
-        .map(|helper| {
-            let mut curl = site.curl_at(helper.address, &path);
-            curl.stdin(Stdio::null()).stdout(Stdio::piped());
-            curl.spawn().expect("curl runs")
-        })
-        .collect();
-    for client in clients {
-        let out = client.wait_with_output().expect("it ends");
-        assert!(out.status.success(), "{out:?}");
-        assert!(out.stdout == body(20 * CHUNK, 1));
-    }
+        .map(|helper| site.curl_at(helper.address, &path));
+    all_print(curls, &body(20 * CHUNK, 1));
     assert!(site.origin_counts("tandem_split_origin_misses") <= 2 * 22);
 }
 
