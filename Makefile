@@ -36,7 +36,7 @@ demo: programs
 ## build: target/release/tandem, and tandem-split, tandem-keytap, tandem-mc and libtandem_keytap.so beside it
 build:
 	@$(ENSURE) rust build
-	@[ -e $(TANDEM) ] || echo 'make: the first build takes some six minutes on two idle cores'
+	@[ -e $(TANDEM) ] || echo 'make: the first build takes some seven minutes on two idle cores'
 	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-keyserver-io --package tandem-mc
 	@scripts/program-size.sh $(TANDEM)
 
@@ -49,7 +49,7 @@ measure:
 # nothing twice.
 programs:
 	@$(ENSURE) rust build
-	@[ -e $(TANDEM) ] || echo 'make: the first build takes some six minutes on two idle cores'
+	@[ -e $(TANDEM) ] || echo 'make: the first build takes some seven minutes on two idle cores'
 	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-keyserver-io --package tandem-mc --package tandem-lab
 
 ## test: every check and every test; those in network namespaces need root
