@@ -527,3 +527,6 @@ fn rewritten(template: &TcpPacket<'_>, payload: &[u8], end: Seq, terms: Terms<'_
     }
     packets
 }
+
+#[cfg(test)]
+mod tests;

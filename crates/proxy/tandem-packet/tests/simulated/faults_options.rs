@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::support::bare::{Bare, has_option};
 use crate::support::{
     Boxed, CLIENT_SIDE, Closes, SERVER_SIDE, Scenario, clean, complete, proxy, repeats, tls_bytes,
 };
@@ -104,6 +105,69 @@ fn a_syn_that_is_dropped_for_its_option_is_repeated_without_it() {
         1
     );
     clean(&world);
+}
+
+/// What the link makes of each SYN, and of the client's next segment after it: more packets that
+/// go the same way.
+fn copies_syns(change: fn(Vec<u8>) -> Vec<u8>) -> Boxed {
+    let mut syn = None;
+    Boxed(Box::new(Tamper::new(move |port, packet, _| {
+        let flags = TcpPacket::parse(&packet).expect("a segment").flags();
+        let copy = match (port, flags.contains(TcpFlags::SYN)) {
+            (Port::Left, true) => {
+                syn = Some(packet.clone());
+                Some(packet.clone())
+            }
+            (Port::Left, false) => syn.take(),
+            (Port::Right, _) => None,
+        };
+        let copies = copy.map(change).into_iter().chain([packet]);
+        copies.map(|packet| (port.opposite(), packet)).collect()
+    })))
+}
+
+#[test]
+fn a_syn_that_comes_again_with_its_option_loses_it_before_the_server() {
+    let mut scenario = Scenario::warm(WireFormat::Safe);
+    // A copy at once, and one when the proxies have agreed.
+    scenario.after_link = Some(copies_syns(|syn| syn));
+    scenario.server_lan = Some(Bare::boxed());
+    let conversation = scenario.conversation.clone();
+    let mut world = scenario.world();
+    complete(&mut world, &conversation).expect("it completes");
+    assert_eq!(proxy(&world, SERVER_SIDE).count("flights_written"), 1);
+    clean(&world);
+}
+
+#[test]
+fn a_syn_that_asks_for_what_packet_mode_leaves_alone_is_left_alone_whatever_its_option_says() {
+    let mut scenario = Scenario::warm(WireFormat::Safe);
+    let smaller = Tamper::new(|port, packet, _| {
+        let parsed = TcpPacket::parse(&packet).expect("a segment");
+        let mut options = parsed.options_bytes().to_vec();
+        let mss = options.windows(2).position(|kind| kind == [2, 4]);
+        let packet = match mss {
+            Some(at) if port == Port::Left && has_option(&packet) => {
+                // Below what any TCP sends.
+                options[at + 2..at + 4].copy_from_slice(&80_u16.to_be_bytes());
+                let edit = Edit {
+                    options: Some(&options),
+                    ..Edit::default()
+                };
+                parsed.rebuilt(&edit).expect("as long")
+            }
+            _ => packet,
+        };
+        vec![(port.opposite(), packet)]
+    });
+    scenario.after_link = Some(Boxed(Box::new(smaller)));
+    let conversation = scenario.conversation.clone();
+    let mut world = scenario.world();
+    complete(&mut world, &conversation).expect("it completes");
+    let server_side = proxy(&world, SERVER_SIDE);
+    assert_eq!(server_side.count("flows_given_up_foreign_syn"), 1);
+    assert_eq!(server_side.count("flows_with_peer"), 0);
+    assert_eq!(server_side.count("flights_written"), 0);
 }
 
 #[test]
