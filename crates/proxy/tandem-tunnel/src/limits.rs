@@ -123,12 +123,9 @@ impl Usage {
         let Some(Terms { bytes, account }) = self.limits.terms(client) else {
             return Standing::Within;
         };
-        let used = match self.accounts.get(&account) {
-            Some(used) => *used,
-            None if self.accounts.len() < MAX_CLIENTS => 0,
-            None => self.others,
-        };
-        if used < bytes {
+        // The others have used nothing while there is room for accounts.
+        let used = self.accounts.get(&account).unwrap_or(&self.others);
+        if *used < bytes {
             Standing::Within
         } else {
             Standing::AtLimit

@@ -314,6 +314,11 @@ fn a_stale_answer_is_given_for_a_day_after_a_try_has_failed() {
         message.add_answer(a("a.test.", 60, 1));
     });
     assert!(!cache.failed(&key, after(0)), "nothing is there");
+    let failure = answered(&asked, |message| {
+        message.metadata.response_code = ResponseCode::ServFail;
+    });
+    cache.keep(key.clone(), Arc::clone(&failure), after(0));
+    assert!(!cache.failed(&key, after(0)), "nothing to fall back on");
     cache.keep(key.clone(), Arc::clone(&answer), after(0));
     let is_stale = |found| matches!(found, Found::Stale(_));
     assert!(is_stale(cache.find(&key, after(60))));
@@ -322,9 +327,6 @@ fn a_stale_answer_is_given_for_a_day_after_a_try_has_failed() {
     assert_eq!(cache.find(&key, after(89)), given);
     assert!(is_stale(cache.find(&key, after(90))));
     // What says that nothing was found out does not take its place either.
-    let failure = answered(&asked, |message| {
-        message.metadata.response_code = ResponseCode::ServFail;
-    });
     cache.keep(key.clone(), failure, after(90));
     assert_eq!(cache.find(&key, after(91)), given);
     assert_eq!(ttls(&reply(&asked, &answer, Age::Stale)), [30]);
@@ -355,6 +357,37 @@ fn the_cache_is_bounded_and_keeps_what_is_used() {
         ));
         assert_eq!(cache.find(&key(0), after(1)), Found::Nothing);
     }
+}
+
+#[test]
+fn the_answer_that_goes_is_the_one_used_least_recently_and_each_counts_once() {
+    let answer = answered(&wants("a.test."), |message| {
+        message.add_answer(a("a.test.", 300, 1));
+    });
+    let key = |name: &str| wants(&format!("{name}.test.")).question().key();
+    let mut cache = Cache::default();
+    let keep = |cache: &mut Cache, name: &str| {
+        cache.keep(key(name), Arc::clone(&answer), after(0));
+    };
+    keep(&mut cache, "again");
+    let one = cache.bytes();
+    assert!(one > 0);
+    keep(&mut cache, "once");
+    keep(&mut cache, "found");
+    let is_there = |cache: &mut Cache, name| cache.find(&key(name), after(1)) != Found::Nothing;
+    assert!(is_there(&mut cache, "found"));
+    // The answer that is kept in place of another takes its room, and is newer.
+    keep(&mut cache, "again");
+    assert_eq!(cache.len(), 3);
+    assert!(cache.bytes() <= 3 * one, "{} for three", cache.bytes());
+    for number in 0..8_190 {
+        keep(&mut cache, &number.to_string());
+    }
+    assert_eq!(cache.len(), 8_192);
+    assert!(!is_there(&mut cache, "once"), "it is the oldest");
+    keep(&mut cache, "next");
+    assert!(!is_there(&mut cache, "found"), "nobody has asked again");
+    assert!(is_there(&mut cache, "again"));
 }
 
 #[test]
