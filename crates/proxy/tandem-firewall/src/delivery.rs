@@ -272,6 +272,10 @@ mod tests {
                 let set = rules(family).expect("readable");
                 assert!(set.contains("fwmark 0x1000000/0x1000000"), "{set}");
                 assert!(!set.contains("fwmark 0x2000000"), "{set}");
+                take_away_left("tandem-t-lnk0", family).expect("it can be removed");
+                assert_eq!(rules(family).expect("readable"), before);
+                assert!(!has_routes(family, delivery.table), "no route is left");
+                delivery.install(family).expect("it can be set");
                 let text = format!("route flush table {}\n", delivery.table);
                 batch(family, &text).expect("it is there");
                 assert!(!delivery.is_whole(family).expect("readable"));

@@ -288,7 +288,6 @@ impl InstalledRules {
             // Another program may have had the firewall for too long.
             guard.carry_out();
         }
-        self.guard = None;
         outcome
     }
 }
@@ -461,6 +460,8 @@ mod tests {
             let kept = saved(Family::V4).expect("readable");
             assert!(kept.contains("-A OUTPUT -j ACCEPT"), "{kept}");
             drop(installed);
+            drop(firewall.install(rules.clone()).expect("they can be set"));
+            assert_eq!(chains(), 0, "a daemon that panics takes them away, too");
             let installed = install().expect("they can be set");
             let guard = installed.guard.as_ref().map(Guard::process);
             installed.remove().expect("they can be removed");
