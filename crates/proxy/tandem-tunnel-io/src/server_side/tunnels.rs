@@ -197,5 +197,6 @@ mod tests {
             drop(tunnels.hold(&other, PEER));
         }
         assert!(first.is_up());
+        assert_eq!(tunnels.lock().tunnels.len(), 1, "and no other's");
     }
 }

@@ -140,6 +140,20 @@ COMMIT
 }
 
 #[test]
+fn where_interfaces_are_named_only_udp_from_these_and_of_this_machine_is_rejected() {
+    let taken = Taken {
+        udp: Udp::Reject,
+        ..taken(&["lan0", "wg0"], &[443])
+    };
+    let text = rules(&taken, 4711, MARKS).install(&LeftBehind::default());
+    let jumps: Vec<&str> = text.lines().filter(|it| it.starts_with("-I ")).collect();
+    let by =
+        |hook: &str| format!("-I {hook} -o lnk0 -p udp -m multiport --dports 443 -j tandem-t-lnk0");
+    let expected = ["FORWARD -i lan0", "FORWARD -i wg0", "OUTPUT"].map(by);
+    assert_eq!(jumps, expected);
+}
+
+#[test]
 fn the_daemons_own_connections_to_servers_are_spared_by_their_mark() {
     let marks = Marks {
         own: Some(0x4000_0000),
