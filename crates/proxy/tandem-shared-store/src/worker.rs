@@ -383,18 +383,4 @@ fn longer(pause: Duration) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_double_up_to_half_a_minute() {
-        let pauses: Vec<u128> = std::iter::successors(Some(MIN_PAUSE), |it| Some(longer(*it)))
-            .take(8)
-            .map(|it| it.as_millis())
-            .collect();
-        assert_eq!(
-            pauses,
-            [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]
-        );
-    }
-}
+mod tests;
