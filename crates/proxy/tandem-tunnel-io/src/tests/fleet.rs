@@ -5,11 +5,14 @@ mod scale;
 #[path = "../../../tandem-shared-store/tests/support/mod.rs"]
 mod support;
 
+use std::io;
+use std::sync::Mutex;
 use std::time::Instant;
 
 use tandem_channel::{ChannelKey, End, KeyName};
+use tandem_engine::PeerId;
 use tandem_shared_store::{Address, Valkey};
-use tandem_tunnel::SharedStore;
+use tandem_tunnel::{Recalled, SharedStore};
 
 use super::tls::{identity, tls_server, visit};
 use super::*;
@@ -36,14 +39,17 @@ struct Place {
 impl Place {
     /// For the client sides with the keys 1 and 2.
     fn open(shared_store: Option<&RealServer>) -> Self {
+        let shared_store = shared_store.map(|server| {
+            let shared: Arc<dyn SharedStore> = Arc::new(valkey_in(server));
+            shared
+        });
+        Self::open_with(shared_store)
+    }
+
+    fn open_with(shared_store: Option<Arc<dyn SharedStore>>) -> Self {
         let sockets = Sockets::bind();
         let address = sockets.udp.local_addr().expect("bound");
         let store = tempfile::tempdir().expect("a directory");
-        let shared_store = shared_store.map(|server| {
-            let address: Address = server.address().parse().expect("an address");
-            let shared: Arc<dyn SharedStore> = Arc::new(Valkey::new(address, None, &KEY));
-            shared
-        });
         let shared = open_shared((Role::ServerSide, "server-side"), &store, shared_store);
         let clients = [1, 2].map(|number| name(&own_key(number), End::Client));
         let Sockets { udp, tcp } = sockets;
@@ -60,6 +66,58 @@ impl Place {
 
     fn counter(&self, name: &str) -> u64 {
         counter(&self.shared.board, name)
+    }
+}
+
+fn valkey_in(server: &RealServer) -> Valkey {
+    let address: Address = server.address().parse().expect("an address");
+    Valkey::new(address, None, &KEY)
+}
+
+/// A store of which the answers are held back until they are let go.
+#[derive(Debug)]
+struct Late {
+    store: Valkey,
+    answers: Arc<Mutex<Answers>>,
+}
+
+#[derive(Default)]
+struct Answers(Vec<(Recalled, Vec<Vec<u8>>)>);
+
+impl std::fmt::Debug for Answers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} answers", self.0.len())
+    }
+}
+
+impl SharedStore for Late {
+    fn start(&self) -> io::Result<()> {
+        self.store.start()
+    }
+
+    fn note(&self, peer: PeerId, note: Vec<u8>) {
+        self.store.note(peer, note);
+    }
+
+    fn recall(&self, peer: PeerId, then: Recalled) {
+        let answers = Arc::clone(&self.answers);
+        let keep = move |notes| {
+            let mut answers = answers.lock().expect("nobody panics with it");
+            answers.0.push((then, notes));
+        };
+        self.store.recall(peer, Box::new(keep));
+    }
+
+    fn flush(&self, within: Duration) {
+        self.store.flush(within);
+    }
+
+    fn numbers(&self) -> Vec<(&'static str, u64)> {
+        self.store.numbers()
+    }
+
+    fn state(&self) -> String {
+        self.store.state()
     }
 }
 
@@ -302,6 +360,60 @@ async fn a_shared_store_that_stands_still_holds_no_tunnel_up() {
     assert_eq!(mover.misses(), 0);
     assert_eq!(place.counter("shared_store_recalls_late"), 1);
     valkey.signal("CONT");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn notes_that_come_after_the_tunnel_is_up_are_taken_in() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let (Some((certificate, key)), Some(valkey)) = (identity(&folder), RealServer::start(&[]))
+    else {
+        return;
+    };
+    let site = tls_server(certificate, key).await;
+    let home = Place::open(Some(&valkey));
+    let mover = Mover::new(own_key(1));
+    let stay = mover.go_to(&home, Over::Udp);
+    mover.visit(&stay, site).await;
+    home.shared.flush_shared_store(PATIENCE);
+    let answers = Arc::<Mutex<Answers>>::default();
+    let away = Place::open_with(Some(Arc::new(Late {
+        store: valkey_in(&valkey),
+        answers: Arc::clone(&answers),
+    })));
+    let stay = mover.go_to(&away, Over::Udp);
+    until("nobody waits for them", || {
+        counter_or_zero(&away.shared.board, "shared_store_recalls_late") == 1
+    });
+    let next = || answers.lock().expect("nobody panics with it").0.pop();
+    let mut come = None;
+    until("they are there", || {
+        come = next();
+        come.is_some()
+    });
+    let (then, notes) = come.expect("they have come");
+    then(notes);
+    until("they are taken in", || {
+        counter_or_zero(&away.shared.board, "shared_store_notes_used") > 0
+    });
+    mover.visit(&stay, site).await;
+    assert_eq!(mover.misses(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tunnels_that_are_up_take_no_places_from_those_that_come() {
+    let place = Place::open(None);
+    let (line, server) = (Line::default(), name(&KEY, End::Server));
+    let expected = quic::expected(&line);
+    // More than one address may have at a time on their way.
+    let mut up = Vec::new();
+    for _ in 0..6 {
+        let client = tcp::Client::to(&KEY, server, (place.address, &line), &expected);
+        let tunnel = soon(client.expect("it starts").connect()).await;
+        up.push(tunnel.expect("it is up"));
+    }
+    until("all are up", || {
+        counter_or_zero(&place.shared.board, "tunnels_up") == 6
+    });
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -167,6 +167,38 @@ fn the_daemons_own_connections_to_servers_are_spared_by_their_mark() {
 }
 
 #[test]
+fn the_mark_of_the_daemons_own_connections_is_not_that_of_what_is_delivered() {
+    let taken = Taken {
+        intercept: Intercept::Tproxy,
+        ..taken(&[], &[443])
+    };
+    let marks = Marks::choose(Own::Spared, &Firewall::here(), &taken, Sight::None);
+    let Marks { own, delivered } = marks.expect("two of them are free");
+    assert!(own.is_some() && delivered.is_some());
+    assert_ne!(own, delivered);
+}
+
+#[test]
+fn the_server_side_is_spared_in_its_version_of_ip() {
+    for (peer, rule) in [
+        ("192.0.2.1:443", "-4 -p tcp -d 192.0.2.1 --dport 443"),
+        (
+            "[::ffff:192.0.2.1]:443",
+            "-4 -p tcp -d 192.0.2.1 --dport 443",
+        ),
+        ("[2001:db8::1]:44", "-6 -p tcp -d 2001:db8::1 --dport 44"),
+    ] {
+        let taken = Taken {
+            peer: peer.parse().expect("an address"),
+            ..taken(&[], &[443])
+        };
+        let text = rules(&taken, 4711, MARKS).install(&LeftBehind::default());
+        let rule = format!("-A tandem-t-lnk0 {rule} -j RETURN\n");
+        assert!(text.contains(&rule), "{peer}: {text}");
+    }
+}
+
+#[test]
 fn of_other_machines_only_those_on_named_interfaces_are_taken() {
     let rules = rules(&taken(&["lan0", "wg0"], &[443]), 4711, MARKS);
     let text = rules.install(&LeftBehind::default());
