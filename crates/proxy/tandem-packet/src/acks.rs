@@ -148,6 +148,10 @@ mod tests {
     }
 
     fn segment(ack: u32, payload: &[u8]) -> Vec<u8> {
+        repr(ack, payload).build()
+    }
+
+    fn repr(ack: u32, payload: &[u8]) -> SegmentRepr {
         SegmentRepr {
             source: SocketAddr::from(([10, 0, 0, 1], 1)),
             destination: SocketAddr::from(([10, 0, 0, 2], 443)),
@@ -159,7 +163,6 @@ mod tests {
             payload: payload.to_vec(),
             hop_limit: 1,
         }
-        .build()
     }
 
     struct Bench {
@@ -179,8 +182,11 @@ mod tests {
 
         /// A segment, and whose verdicts it brings.
         fn segment(&mut self, ack: u32, payload: &[u8], now: u64) -> Vec<(u64, Verdict)> {
-            let bytes = segment(ack, payload);
-            let packet = TcpPacket::parse(&bytes).expect("a segment");
+            self.take(&segment(ack, payload), now)
+        }
+
+        fn take(&mut self, bytes: &[u8], now: u64) -> Vec<(u64, Verdict)> {
+            let packet = TcpPacket::parse(bytes).expect("a segment");
             self.filter.next(&packet, &mut self.out);
             let owed = Owed::new(VerdictToken(self.next));
             self.next += 1;
@@ -226,6 +232,48 @@ mod tests {
         assert_eq!(bench.segment(30, b"", 3), []);
         assert_eq!(bench.expire(42), []);
         assert_eq!(bench.expire(43), [(3, Verdict::Accept)]);
+    }
+
+    #[test]
+    fn what_says_more_than_its_number_does_not_wait() {
+        let closed = |repr: &mut SegmentRepr| repr.window = 0;
+        let pushed = |repr: &mut SegmentRepr| repr.flags = TcpFlags::ACK.with(TcpFlags::PSH);
+        let ended = |repr: &mut SegmentRepr| repr.flags = TcpFlags::ACK.with(TcpFlags::FIN);
+        // NOP, NOP, and one block of SACK.
+        let reports = |repr: &mut SegmentRepr| {
+            repr.options = [&[1, 1, 5, 10][..], &[0, 0, 0, 30, 0, 0, 0, 40]].concat();
+        };
+        let stamped = |repr: &mut SegmentRepr| {
+            repr.options = [&[1, 1, 8, 10][..], &[0, 0, 0, 1, 0, 0, 0, 1]].concat();
+        };
+        let with_data = |repr: &mut SegmentRepr| repr.payload = b"data".to_vec();
+        for (change, waits) in [
+            (&closed as &dyn Fn(&mut SegmentRepr), false),
+            (&pushed, false),
+            (&ended, false),
+            (&reports, false),
+            (&with_data, false),
+            (&stamped, true),
+        ] {
+            let mut bench = Bench::new();
+            bench.segment(10, b"", 0);
+            let mut repr = repr(20, b"");
+            change(&mut repr);
+            let verdicts = bench.take(&repr.build(), 1);
+            assert_eq!(verdicts.is_empty(), waits, "{repr:?}");
+            bench.filter.release(&mut bench.out);
+        }
+    }
+
+    #[test]
+    fn what_data_have_acknowledged_is_no_news() {
+        let mut bench = Bench::new();
+        bench.segment(10, b"", 0);
+        // The writer takes it, and it never passes here.
+        bench.written(20, b"data");
+        let same = bench.segment(20, b"", 1);
+        assert_eq!(same, [(1, Verdict::Accept)], "the data said so already");
+        bench.filter.release(&mut bench.out);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::support::bare::Bare;
+use crate::support::bare::{Bare, has_option};
 use crate::support::flight::payloads;
 use crate::support::mutual::*;
 use crate::support::once::{Harm, Once};
@@ -388,6 +388,24 @@ fn what_the_proxies_say_to_each_other_reaches_neither_end() {
         scenario.client_lan = Some(Bare::boxed());
         scenario.server_lan = Some(Bare::boxed());
         run(scenario);
+    }
+}
+
+#[test]
+fn what_is_held_of_a_clients_chain_is_said_twice() {
+    for (holds, said) in [(&[][..], 0), (&[SERVER_SIDE], 2)] {
+        let wire = WireFormat::Safe;
+        let scenario = told(scenario(wire, announced(), holds), wire, CII);
+        let conversation = scenario.conversation.clone();
+        let mut world = scenario.world_not_connected().with_tap(SERVER_SIDE);
+        world.connect();
+        complete(&mut world, &conversation).expect("it completes");
+        let options = world
+            .tapped(SERVER_SIDE)
+            .iter()
+            .filter(|tapped| tapped.towards == Port::Left && has_option(&tapped.packet));
+        // The proxy's presence is on the SYN/ACK.
+        assert_eq!(options.count(), 1 + said, "{holds:?}");
     }
 }
 
