@@ -7,14 +7,15 @@
 //! Invariants:
 //! - key and IV are overwritten when a [`RecordKey`] or its datagram is dropped, and moving either
 //!   leaves no copy behind;
-//! - `Debug` shows neither, nor the client random;
+//! - `Debug` shows neither, nor a random;
 //! - one key has one datagram: whatever is read is written again as the same bytes.
 //!
 //! ```text
-//! datagram   version            1    1
+//! datagram   version            1    1, or 2 with the server random
 //!            direction          1    0 from the client, 1 from the server
 //!            suite              2    TLS's number, big-endian: 0x1301, 0x1302, 0x1303
 //!            client random     32    of the ClientHello on the wire
+//!            server random     32    of the ServerHello; in version 2 only
 //!            IV                12
 //!            key            16 32    16 with AES-128-GCM, otherwise 32; it ends the datagram
 //! ```
@@ -28,5 +29,6 @@ mod suite;
 
 pub use record_key::{
     CLIENT_RANDOM_LEN, Direction, IV_LEN, MAX_DATAGRAM_LEN, RecordKey, RecordKeyError,
+    SERVER_RANDOM_LEN,
 };
 pub use suite::{MAX_KEY_LEN, Suite};

@@ -11,6 +11,9 @@ use crate::suite::{MAX_KEY_LEN, Suite};
 /// Length of a ClientHello's random in bytes (RFC 8446, section 4.1.2).
 pub const CLIENT_RANDOM_LEN: usize = 32;
 
+/// Length of a ServerHello's random in bytes (RFC 8446, section 4.1.3).
+pub const SERVER_RANDOM_LEN: usize = 32;
+
 /// Length of an IV in bytes: `iv_length` of every suite here (RFC 8446, section 5.3).
 pub const IV_LEN: usize = 12;
 
@@ -18,10 +21,14 @@ pub const IV_LEN: usize = 12;
 /// datagram that is too long is not cut to one that looks good.
 pub const MAX_DATAGRAM_LEN: usize = HEAD_LEN + MAX_KEY_LEN;
 
-/// Version, direction, suite, client random, IV.
-const HEAD_LEN: usize = 1 + 1 + 2 + CLIENT_RANDOM_LEN + IV_LEN;
+/// Version, direction, suite, both randoms, IV.
+const HEAD_LEN: usize = 1 + 1 + 2 + CLIENT_RANDOM_LEN + SERVER_RANDOM_LEN + IV_LEN;
 
-const VERSION: u8 = 1;
+/// The version without the server random.
+const PLAIN: u8 = 1;
+
+/// The version with it.
+const BOUND: u8 = 2;
 
 /// Which end of a connection writes the records that a key protects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +70,7 @@ pub struct RecordKey {
     direction: Direction,
     suite: Suite,
     client_random: [u8; CLIENT_RANDOM_LEN],
+    server_random: Option<[u8; SERVER_RANDOM_LEN]>,
     secret: Box<Secret>,
 }
 
@@ -115,8 +123,19 @@ impl RecordKey {
             direction,
             suite,
             client_random,
+            server_random: None,
             secret,
         })
+    }
+
+    /// The same, of the connection whose ServerHello has this random. Client randoms may repeat;
+    /// both together name one connection.
+    #[must_use]
+    pub fn with_server_random(self, server_random: [u8; SERVER_RANDOM_LEN]) -> Self {
+        Self {
+            server_random: Some(server_random),
+            ..self
+        }
     }
 
     /// Reads a whole datagram. The caller overwrites its buffer.
@@ -127,7 +146,7 @@ impl RecordKey {
         let length = RecordKeyError::Length(datagram.len());
         // The version says what the rest is, and how long.
         let (&version, rest) = datagram.split_first().ok_or(length)?;
-        if version != VERSION {
+        if ![PLAIN, BOUND].contains(&version) {
             return Err(RecordKeyError::Version(version));
         }
         let (&[direction, suite_high, suite_low], rest) = rest.split_first_chunk().ok_or(length)?;
@@ -139,8 +158,19 @@ impl RecordKey {
         let number = u16::from_be_bytes([suite_high, suite_low]);
         let suite = Suite::from_number(number).ok_or(RecordKeyError::Suite(number))?;
         let (client_random, rest) = rest.split_first_chunk().ok_or(length)?;
+        let (server_random, rest) = match version {
+            BOUND => rest
+                .split_first_chunk()
+                .map(|(random, rest)| (Some(*random), rest))
+                .ok_or(length)?,
+            _ => (None, rest),
+        };
         let (iv, key) = rest.split_first_chunk().ok_or(length)?;
-        Self::new(direction, suite, *client_random, iv, key).map_err(|_| length)
+        let key = Self::new(direction, suite, *client_random, iv, key).map_err(|_| length)?;
+        Ok(Self {
+            server_random,
+            ..key
+        })
     }
 
     /// The datagram that hands the key over. It is overwritten when it is dropped.
@@ -148,9 +178,11 @@ impl RecordKey {
     pub fn to_datagram(&self) -> Zeroizing<Vec<u8>> {
         // All of it has room at once, so that no shorter copy is left behind.
         let mut datagram = Zeroizing::new(Vec::with_capacity(MAX_DATAGRAM_LEN));
-        datagram.extend([VERSION, self.direction.code()]);
+        let version = self.server_random.map_or(PLAIN, |_| BOUND);
+        datagram.extend([version, self.direction.code()]);
         datagram.extend(self.suite.number().to_be_bytes());
         datagram.extend(self.client_random);
+        datagram.extend(self.server_random.into_iter().flatten());
         datagram.extend_from_slice(self.iv());
         datagram.extend_from_slice(self.key());
         datagram
@@ -172,6 +204,12 @@ impl RecordKey {
     #[must_use]
     pub const fn client_random(&self) -> &[u8; CLIENT_RANDOM_LEN] {
         &self.client_random
+    }
+
+    /// The random of its ServerHello, where whoever released the key knew it.
+    #[must_use]
+    pub const fn server_random(&self) -> Option<&[u8; SERVER_RANDOM_LEN]> {
+        self.server_random.as_ref()
     }
 
     /// The IV: `[sender]_write_iv`.
@@ -212,7 +250,14 @@ mod tests {
                 let read = RecordKey::from_datagram(&datagram).expect("our own datagram");
                 assert_eq!((read.direction(), read.suite()), (direction, suite));
                 assert_eq!(read.client_random(), sent.client_random());
+                assert_eq!(read.server_random(), None);
                 assert_eq!((read.iv(), read.key()), (sent.iv(), sent.key()));
+                let bound = sent.with_server_random([0x22; SERVER_RANDOM_LEN]);
+                let datagram = bound.to_datagram();
+                let read = RecordKey::from_datagram(&datagram).expect("our own datagram");
+                assert_eq!(read.server_random(), bound.server_random());
+                assert_eq!(*read.to_datagram(), *datagram);
+                assert!(datagram.len() <= MAX_DATAGRAM_LEN);
             }
         }
     }
@@ -231,23 +276,30 @@ mod tests {
         ]
         .concat();
         assert_eq!(*datagram, expected);
+        let bound = key(Direction::FromServer, Suite::Aes128Gcm).with_server_random([0x22; 32]);
+        let (head, tail) = expected.split_at(36);
+        let expected = [&[2], &head[1..], &[0x22; 32], tail].concat();
+        assert_eq!(*bound.to_datagram(), expected);
     }
 
     #[test]
     fn a_datagram_of_any_other_length_is_refused() {
         for suite in Suite::ALL {
-            let datagram = key(Direction::FromClient, suite).to_datagram();
-            for length in 0..datagram.len() {
+            let plain = key(Direction::FromClient, suite);
+            let bound = key(Direction::FromClient, suite).with_server_random([0x22; 32]);
+            for datagram in [plain.to_datagram(), bound.to_datagram()] {
+                for length in 0..datagram.len() {
+                    assert_eq!(
+                        RecordKey::from_datagram(&datagram[..length]).err(),
+                        Some(RecordKeyError::Length(length))
+                    );
+                }
+                let longer = [&datagram[..], &[0]].concat();
                 assert_eq!(
-                    RecordKey::from_datagram(&datagram[..length]).err(),
-                    Some(RecordKeyError::Length(length))
+                    RecordKey::from_datagram(&longer).err(),
+                    Some(RecordKeyError::Length(longer.len()))
                 );
             }
-            let longer = [&datagram[..], &[0]].concat();
-            assert_eq!(
-                RecordKey::from_datagram(&longer).err(),
-                Some(RecordKeyError::Length(longer.len()))
-            );
         }
     }
 
@@ -255,7 +307,7 @@ mod tests {
     fn what_is_not_known_is_refused_by_name() {
         let good = key(Direction::FromClient, Suite::Aes256Gcm).to_datagram();
         for (at, value, refusal) in [
-            (0, 2, RecordKeyError::Version(2)),
+            (0, 3, RecordKeyError::Version(3)),
             (1, 2, RecordKeyError::Direction(2)),
             (3, 4, RecordKeyError::Suite(0x1304)),
         ] {
