@@ -9,11 +9,11 @@
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::ptr;
 
-use tandem_record_key::Suite;
+use tandem_record_key::{SERVER_RANDOM_LEN, Suite};
 
 use crate::loader::Object;
 use crate::openssl::{Connection, Context};
-use crate::release::{End, release};
+use crate::release::{End, Handshake, release};
 use crate::settings;
 
 /// `SSL_CIPHER`.
@@ -48,6 +48,7 @@ pub(crate) struct KeyLog {
     is_server: unsafe extern "C" fn(*const Connection) -> c_int,
     pending_cipher: unsafe extern "C" fn(*const Connection) -> *const Cipher,
     number: unsafe extern "C" fn(*const Cipher) -> u16,
+    server_random: unsafe extern "C" fn(*const Connection, *mut u8, usize) -> usize,
     /// Where a context keeps the program's callback.
     index: c_int,
 }
@@ -73,6 +74,7 @@ impl KeyLog {
                 is_server: object.function(c"SSL_is_server")?,
                 pending_cipher: object.function(c"SSL_get_pending_cipher")?,
                 number: object.function(c"SSL_CIPHER_get_protocol_id")?,
+                server_random: object.function(c"SSL_get_server_random")?,
                 index: match new_index(OF_CONTEXTS, 0, ptr::null_mut(), none, none, none) {
                     index @ 0.. => index,
                     _ => return None,
@@ -170,8 +172,10 @@ impl KeyLog {
     /// # Safety
     /// As for [`Self::logged`].
     unsafe fn release(&self, connection: *const Connection, line: &CStr) -> Option<()> {
-        // SAFETY: as the caller promises; a cipher is a table of the library.
-        let (end, number) = unsafe {
+        let mut server_random = [0; SERVER_RANDOM_LEN];
+        // SAFETY: as the caller promises; a cipher is a table of the library; at most as many bytes
+        // are written as the array has.
+        let (end, number, copied) = unsafe {
             let end = match (self.is_server)(connection) {
                 0 => End::Client,
                 _ => End::Server,
@@ -180,10 +184,19 @@ impl KeyLog {
             if cipher.is_null() {
                 return None;
             }
-            (end, (self.number)(cipher))
+            let place = server_random.as_mut_ptr();
+            let copied = (self.server_random)(connection, place, SERVER_RANDOM_LEN);
+            (end, (self.number)(cipher), copied)
         };
-        let suite = Suite::from_number(number)?;
-        let outcome = release(settings::socket()?, end, suite, line.to_bytes())?;
+        if copied != SERVER_RANDOM_LEN {
+            return None;
+        }
+        let handshake = Handshake {
+            end,
+            suite: Suite::from_number(number)?,
+            server_random,
+        };
+        let outcome = release(settings::socket()?, &handshake, line.to_bytes())?;
         settings::say(format_args!("{outcome}"));
         Some(())
     }

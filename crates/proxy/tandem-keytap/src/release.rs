@@ -6,6 +6,8 @@
 //!
 //! Invariants:
 //! - A server releases the key that it writes with, and no other; a client releases both.
+//! - A client's keys name both randoms of their connection: its proxy hands one over before it has
+//!   opened anything. A server's are proved by opening its flight, and name the client's random.
 //! - A traffic secret, from which Finished follows, goes nowhere, and no line about another secret
 //!   is looked into; copies are overwritten.
 //! - The program does not wait: a socket that does not take a key at once does not get it.
@@ -17,13 +19,21 @@ use std::path::Path;
 use std::{fmt, io};
 
 use tandem_key_log::HandshakeSecret;
-use tandem_record_key::{Direction, RecordKey, Suite};
+use tandem_record_key::{Direction, RecordKey, SERVER_RANDOM_LEN, Suite};
 
 /// Which end of its connections the program is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Client,
     Server,
+}
+
+/// What the program's library knows of a connection during its handshake.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Handshake {
+    pub(crate) end: End,
+    pub(crate) suite: Suite,
+    pub(crate) server_random: [u8; SERVER_RANDOM_LEN],
 }
 
 /// What became of a key that could have left.
@@ -46,8 +56,8 @@ impl fmt::Display for Outcome {
 }
 
 /// Hands the key over that follows from a line of the key log, if it is one that leaves.
-pub(crate) fn release(socket: &Path, end: End, suite: Suite, line: &[u8]) -> Option<Outcome> {
-    let key = key(end, suite, line)?;
+pub(crate) fn release(socket: &Path, handshake: &Handshake, line: &[u8]) -> Option<Outcome> {
+    let key = key(handshake, line)?;
     Some(match hand_over(socket, &key) {
         Ok(()) => Outcome::Handed(key.direction()),
         Err(error) => Outcome::NotTaken(error),
@@ -62,11 +72,14 @@ fn hand_over(socket: &Path, key: &RecordKey) -> io::Result<()> {
 }
 
 /// The record key that follows from a line and that this end may release.
-fn key(end: End, suite: Suite, line: &[u8]) -> Option<RecordKey> {
+fn key(handshake: &Handshake, line: &[u8]) -> Option<RecordKey> {
     let secret = HandshakeSecret::of_line(line)?;
-    match (secret.direction(), end) {
-        (Direction::FromServer, End::Server | End::Client)
-        | (Direction::FromClient, End::Client) => secret.record_key(suite),
+    match (secret.direction(), handshake.end) {
+        (Direction::FromServer, End::Server) => secret.record_key(handshake.suite),
+        (Direction::FromServer | Direction::FromClient, End::Client) => {
+            let key = secret.record_key(handshake.suite)?;
+            Some(key.with_server_random(handshake.server_random))
+        }
         (Direction::FromClient, End::Server) => None,
     }
 }
@@ -79,6 +92,14 @@ mod tests {
     const RANDOM: &str = "cb34ecb1e78163ba1c38c6dacb196a6dffa21a8d9912ec18a2ef6283024dece7";
     const SERVER: &str = "b67b7d690cc16c4e75e54213cb2d37b4e9c912bcded9105d42befd59d391ad38";
     const CLIENT: &str = "b3eddb126e067f35a780b3abf45e2d8f3b1a950738f52e9600746a0e27a55a21";
+
+    fn of(end: End) -> Handshake {
+        Handshake {
+            end,
+            suite: Suite::Aes128Gcm,
+            server_random: [7; SERVER_RANDOM_LEN],
+        }
+    }
 
     fn line(label: &str, secret: &str) -> Vec<u8> {
         format!("{label} {RANDOM} {secret}").into_bytes()
@@ -94,11 +115,22 @@ mod tests {
 
     #[test]
     fn a_server_releases_what_it_writes_with_and_a_client_both() {
-        let leaves = |end, line: &[u8]| key(end, Suite::Aes128Gcm, line).is_some();
+        let leaves = |end, line: &[u8]| key(&of(end), line).is_some();
         assert!(leaves(End::Server, &server_line()));
         assert!(!leaves(End::Server, &client_line()));
         assert!(leaves(End::Client, &server_line()));
         assert!(leaves(End::Client, &client_line()));
+    }
+
+    #[test]
+    fn a_client_s_keys_name_the_server_s_random_too() {
+        let named = |end, line: &[u8]| {
+            let key = key(&of(end), line).expect("it leaves");
+            key.server_random().copied()
+        };
+        assert_eq!(named(End::Client, &server_line()), Some([7; 32]));
+        assert_eq!(named(End::Client, &client_line()), Some([7; 32]));
+        assert_eq!(named(End::Server, &server_line()), None);
     }
 
     #[test]
@@ -115,7 +147,7 @@ mod tests {
             "",
         ] {
             for end in [End::Client, End::Server] {
-                let found = key(end, Suite::Aes128Gcm, &line(label, SERVER));
+                let found = key(&of(end), &line(label, SERVER));
                 assert!(found.is_none(), "{label}");
             }
         }
@@ -125,7 +157,7 @@ mod tests {
     fn a_socket_that_is_not_there_or_full_does_not_stop_the_program() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("keys");
-        let try_it = || release(&path, End::Server, Suite::Aes128Gcm, &server_line());
+        let try_it = || release(&path, &of(End::Server), &server_line());
         assert!(matches!(try_it(), Some(Outcome::NotTaken(_))));
         let proxy = UnixDatagram::bind(&path).expect("a socket");
         assert!(matches!(

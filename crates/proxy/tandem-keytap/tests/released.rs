@@ -36,9 +36,14 @@ fn connection(port: u16, client: impl FnOnce(u16) -> Command) -> Conversation {
     relay.conversation()
 }
 
-/// What a client releases opens both directions.
+/// What a client releases opens both directions, and names both randoms of its connection.
 #[track_caller]
 fn opens_both(keys: &[RecordKey], said: &Conversation) {
+    let randoms = [said.client_random(), said.server_random()];
+    for key in keys {
+        let named = [Some(key.client_random()), key.server_random()];
+        assert_eq!(named, randoms.each_ref().map(Some));
+    }
     assert_eq!(keys.len(), 2, "{keys:?}");
     let [server, client] =
         [Direction::FromServer, Direction::FromClient].map(|direction| only(keys, direction));
@@ -102,11 +107,15 @@ fn a_second_hello_after_a_retry_changes_nothing() {
     let server = Server::of(keys.program("openssl"), &["-groups", "P-384"]);
     let said = connection(server.port, |port| {
         let groups = ["-groups", "X25519:P-384"];
-        s_client(program("openssl", Preload::No), port, &groups)
+        s_client(keys.program("openssl"), port, &groups)
     });
     assert_eq!(said.hellos().len(), 2);
-    let key = &keys.come()[0];
-    assert_eq!(opens(key, &said.server), SERVER_FLIGHT);
+    // A server's key does not name the server's random.
+    let (of_server, of_client): (Vec<_>, Vec<_>) =
+        (keys.come().into_iter()).partition(|key| key.server_random().is_none());
+    assert_eq!(of_server.len(), 1);
+    assert_eq!(opens(&of_server[0], &said.server), SERVER_FLIGHT);
+    opens_both(&of_client, &said);
 }
 
 #[test]

@@ -84,6 +84,18 @@ impl Conversation {
         hellos.remove(0)
     }
 
+    /// The random of its hellos.
+    #[track_caller]
+    pub(crate) fn client_random(&self) -> [u8; 32] {
+        last_random(&self.client, HandshakeType::CLIENT_HELLO)
+    }
+
+    /// The random of its ServerHello, behind a HelloRetryRequest if there is one.
+    #[track_caller]
+    pub(crate) fn server_random(&self) -> [u8; 32] {
+        last_random(&self.server, HandshakeType::SERVER_HELLO)
+    }
+
     /// The certificates that the client sent in clear, as DER, in their order.
     #[track_caller]
     pub(crate) fn sent(&self) -> Vec<Vec<u8>> {
@@ -97,6 +109,19 @@ impl Conversation {
         let list = CertificateList::parse(&body).expect("well-formed");
         list.iter().map(|item| item.der.to_vec()).collect()
     }
+}
+
+/// The random of the last hello in a stream.
+#[track_caller]
+fn last_random(stream: &[u8], hello: HandshakeType) -> [u8; 32] {
+    let records = Records::new(stream).map_while(Result::ok);
+    let fragments = records
+        .filter(|record| record.header.content_type == ContentType::Handshake)
+        .map(|record| &stream[record.fragment_range()]);
+    let last = fragments.filter(|it| it.first() == Some(&hello.0)).last();
+    // Behind the message's header and the version.
+    let random = last.and_then(|hello| hello[6..].first_chunk());
+    *random.expect("there is one")
 }
 
 /// What an announcement of these certificates has to say: computed by `openssl`, not by the code
