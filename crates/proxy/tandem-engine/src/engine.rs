@@ -304,22 +304,25 @@ impl<S: Store> Engine<S> {
     /// the bytes of that connection are handed in that the endpoint wrote afterwards: a server's
     /// key that comes later than ServerHello is of no use, unless it was waited for, as it is where
     /// the server's keys have come late before. A client's key of the server's flight always comes
-    /// later. That of the client's direction is there when the client's flight begins, or of no
-    /// use.
+    /// later, and is of no use if it does not name the server's random. That of the client's
+    /// direction is there when the client's flight begins, or of no use.
     pub fn release_key(&mut self, key: RecordKey, now: Instant) {
         self.tell(Event::KeyReleased);
-        if (key.direction(), self.role) == (Direction::FromClient, Role::ServerSide) {
-            // The client's key is the client's to release.
-            return self.tell_unused(vec![UnusedKey::Direction]);
-        }
         let otherwise = match (key.direction(), self.role) {
             (Direction::FromServer, Role::ServerSide) => {
                 self.late.key_comes(key.client_random(), now)
             }
+            (Direction::FromServer, Role::ClientSide) if key.server_random().is_none() => {
+                return self.tell_unused(vec![UnusedKey::Unbound]);
+            }
             (Direction::FromServer, Role::ClientSide) => {
                 self.clients.key_comes(key.client_random(), now)
             }
-            (Direction::FromClient, _) => UnusedKey::Direction,
+            (Direction::FromClient, Role::ClientSide) => UnusedKey::Direction,
+            // The client's key is the client's to release.
+            (Direction::FromClient, Role::ServerSide) => {
+                return self.tell_unused(vec![UnusedKey::Direction]);
+            }
         };
         let unused = self.keys.put(key, otherwise, now);
         self.tell_unused(unused);

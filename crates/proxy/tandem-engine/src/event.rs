@@ -14,6 +14,9 @@ pub enum UnusedKey {
     /// It is of a client's direction, and the handshake showed no certificate of a client, or its
     /// server's flight was not opened; or it came from a server.
     Direction,
+    /// At the client's side: it does not name the random of its ServerHello, so that it may be
+    /// another connection's.
+    Unbound,
 }
 
 /// Why a flight for which a key was there could not be opened to its end: at the server's side a
@@ -103,7 +106,7 @@ pub enum Event {
 
 impl Event {
     /// One of each, amounts zero.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::ChainLearned,
         Self::ClientChainLearned,
         Self::TicketLearned,
@@ -126,6 +129,7 @@ impl Event {
         Self::KeyUnused(UnusedKey::Unknown),
         Self::KeyUnused(UnusedKey::Displaced),
         Self::KeyUnused(UnusedKey::Direction),
+        Self::KeyUnused(UnusedKey::Unbound),
         Self::FlightOpened,
         Self::FlightNotOpened(NotOpened::Unproved),
         Self::FlightNotOpened(NotOpened::Record),
@@ -167,6 +171,7 @@ impl Event {
                 UnusedKey::Unknown => "record_keys_unused_unknown",
                 UnusedKey::Displaced => "record_keys_unused_displaced",
                 UnusedKey::Direction => "record_keys_unused_direction",
+                UnusedKey::Unbound => "record_keys_unused_unbound",
             },
             Self::FlightOpened => "flights_opened",
             Self::FlightNotOpened(why) => match why {

@@ -30,12 +30,14 @@ mod offer;
 mod opened;
 mod opening;
 mod retry;
+mod server_hello;
 
 pub(crate) use crossed::{ClientStep, Crossed};
-pub(crate) use keys::{ReleasedKeys, Sought};
+pub(crate) use keys::{Randoms, ReleasedKeys, Sought};
 pub(crate) use late::{Awaited, KeyClient, LateKeys, MAX_CLIENT_WAIT, MAX_WAIT, Wait};
 pub(crate) use message::{SealedMessage, read_key, write_key};
 pub use offer::KeyOffer;
 pub(crate) use opened::{Opened, clear_len};
-pub(crate) use opening::{Opening, Place, Progress, ServerHelloRecord, Unsealed};
+pub(crate) use opening::{Opening, Place, Progress, Unsealed};
 pub(crate) use retry::{Behind, Retry};
+pub(crate) use server_hello::ServerHelloRecord;

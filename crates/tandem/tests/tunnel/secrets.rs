@@ -270,8 +270,8 @@ impl Searched {
 fn holds_a_key(pair: &Pair, proxy: &Proxy, released: impl Fn() -> u64) {
     let before = released();
     let key = &bytes(4_000)[3_000..3_032];
-    // The layout of crates/base/tandem-record-key: a server's, AES-256-GCM.
-    let datagram = [&[1, 1, 0x13, 2][..], &[7; 32], &[8; 12], key].concat();
+    // The layout of crates/base/tandem-record-key: a server's, AES-256-GCM, with both randoms.
+    let datagram = [&[2, 1, 0x13, 2][..], &[7; 32], &[6; 32], &[8; 12], key].concat();
     let program = UnixDatagram::unbound().expect("a socket");
     let sent = program.send_to(&datagram, pair.path("keys"));
     sent.expect("the daemon is there");

@@ -5,7 +5,8 @@
 //!
 //! Is not: what is held, or for how long at the server side; nor the opening (`sealed`).
 //! Invariants: nothing is offered but for a client that has handed in a key before; no key is
-//! handed over that was not asked for; a client side waits [`MAX_CLIENT_WAIT`] at most for one.
+//! handed over that was not asked for, or that does not name the randoms of both hellos; a client
+//! side waits [`MAX_CLIENT_WAIT`] at most for one.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,8 +23,8 @@ use crate::engine::Engine;
 use crate::event::{Event, NotOpened};
 use crate::rewrite::Miss;
 use crate::sealed::{
-    Awaited, KeyClient, KeyOffer, MAX_CLIENT_WAIT, ServerHelloRecord, Sought, Wait, clear_len,
-    read_key, write_key,
+    Awaited, KeyClient, KeyOffer, MAX_CLIENT_WAIT, Randoms, ServerHelloRecord, Sought, Wait,
+    clear_len, read_key, write_key,
 };
 use crate::transcript::{Pass, Stage};
 
@@ -99,7 +100,10 @@ impl Connection {
         is_all.then_some(())?;
         Some(Wanted {
             client,
-            client_random: self.handshake.client_random(streams.client)?,
+            randoms: Randoms {
+                client: self.handshake.client_random(streams.client)?,
+                server: *hello.random(),
+            },
             suite: Suite::from_number(hello.cipher_suite())?,
             clear: clear.into(),
             wait: Wait::begin(now, MAX_CLIENT_WAIT),
@@ -122,11 +126,11 @@ impl Connection {
         engine.expire_keys(now);
         let sought = Sought {
             direction: Direction::FromServer,
-            client_random: wanted.client_random,
+            randoms: wanted.randoms,
             suite: wanted.suite,
         };
-        let found = engine.keys.take(&sought, |_| Some(()));
-        if let Some((key, ())) = found {
+        // Nothing was opened with it here, and the far side is to get no other connection's.
+        if let Some(key) = engine.keys.take_bound(&sought) {
             engine.tell(Event::KeyHandedOver);
             let bytes = write_key(&key);
             let Wanted { client, clear, .. } = wanted;
@@ -141,7 +145,7 @@ impl Connection {
             None => {
                 engine.tell(Event::KeyMissing);
                 let awaited = Awaited {
-                    client_random: wanted.client_random,
+                    client_random: wanted.randoms.client,
                     endpoint: wanted.client,
                 };
                 engine.clients.waited_in_vain(awaited, now);

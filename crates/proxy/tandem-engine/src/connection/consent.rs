@@ -12,10 +12,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tandem_record_key::{CLIENT_RANDOM_LEN, RecordKey, Suite};
+use tandem_record_key::{RecordKey, Suite};
 use tandem_wire::Instant;
 
-use crate::sealed::{KeyClient, KeyOffer, Wait};
+use crate::sealed::{KeyClient, KeyOffer, Randoms, Wait};
 
 /// How long a flight may take to come, from its ServerHello on, until it is known whether a key is
 /// worth asking for: a server writes all of it at once.
@@ -42,7 +42,7 @@ pub(super) enum Consent {
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) client: KeyClient,
-    pub(super) client_random: [u8; CLIENT_RANDOM_LEN],
+    pub(super) randoms: Randoms,
     pub(super) suite: Suite,
     pub(super) clear: Arc<[u8]>,
     pub(super) wait: Wait,

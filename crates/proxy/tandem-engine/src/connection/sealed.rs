@@ -25,8 +25,8 @@ use crate::event::Event;
 use crate::objects::Sender;
 use crate::rewrite::Miss;
 use crate::sealed::{
-    Behind, Crossed, MAX_WAIT, Opened, Opening, Place, Progress, Retry, SealedMessage, Sought,
-    Unsealed, Wait,
+    Behind, Crossed, MAX_WAIT, Opened, Opening, Place, Progress, Randoms, Retry, SealedMessage,
+    Sought, Unsealed, Wait,
 };
 use crate::transcript::{Pass, Stage, learn_flight};
 
@@ -544,10 +544,15 @@ impl Connection {
             | Sealed::Passes => self.handshake.answer_start(streams.client),
         };
         self.consent = Consent::None;
-        if !resealed.opened.asks_for_certificate() {
+        if let Some(server) = resealed.opened.server_random()
+            && !resealed.opened.asks_for_certificate()
+        {
             engine.drop_keys(&Sought {
                 direction: Direction::FromClient,
-                client_random: random,
+                randoms: Randoms {
+                    client: random,
+                    server,
+                },
                 suite: resealed.suite,
             });
         }

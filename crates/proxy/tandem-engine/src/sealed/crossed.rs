@@ -12,7 +12,7 @@
 use tandem_record_key::{CLIENT_RANDOM_LEN, Suite};
 use tandem_wire::tls::{ContentType, Records};
 
-use super::keys::ReleasedKeys;
+use super::keys::{Randoms, ReleasedKeys};
 use super::opened::Opened;
 use super::opening::{Opening, Progress, Unsealed, protected_finished_len};
 use crate::event::NotOpened;
@@ -141,7 +141,11 @@ impl Crossed {
         if end != self.from || self.answer != Answer::ToCome {
             return None;
         }
-        let opening = Opening::of_client(client_random, self.suite, self.from);
+        let randoms = Randoms {
+            client: *client_random,
+            server: self.opened.server_random()?,
+        };
+        let opening = Opening::of_client(randoms, self.suite, self.from);
         let has_key = opening.has_key(keys);
         self.client = match has_key {
             true => ClientFlight::Opening(opening),

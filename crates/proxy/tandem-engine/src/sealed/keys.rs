@@ -1,13 +1,14 @@
 //! Keys that were released, until the flight that they belong to comes: the server's first, or the
 //! client's after it.
 //!
-//! Is not: how they come. Invariants: a key is taken once, for its own direction; at most
-//! [`MAX_KEYS`] are held, each for [`LIFETIME`] at most; a key that goes is overwritten.
+//! Is not: how they come. Invariants: a key is taken once, for its own direction, and not for a
+//! connection whose server has another random than the key names; at most [`MAX_KEYS`] are held,
+//! each for [`LIFETIME`] at most; a key that goes is overwritten.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tandem_record_key::{CLIENT_RANDOM_LEN, Direction, RecordKey, Suite};
+use tandem_record_key::{CLIENT_RANDOM_LEN, Direction, RecordKey, SERVER_RANDOM_LEN, Suite};
 use tandem_wire::Instant;
 
 use crate::event::UnusedKey;
@@ -25,11 +26,19 @@ pub(crate) struct ReleasedKeys {
     held: VecDeque<Held>,
 }
 
+/// What names a connection, and crosses in clear. Clients may use a random again, on purpose or
+/// not; an honest server uses none again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Randoms {
+    pub(crate) client: [u8; CLIENT_RANDOM_LEN],
+    pub(crate) server: [u8; SERVER_RANDOM_LEN],
+}
+
 /// Whose key is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sought {
     pub(crate) direction: Direction,
-    pub(crate) client_random: [u8; CLIENT_RANDOM_LEN],
+    pub(crate) randoms: Randoms,
     pub(crate) suite: Suite,
 }
 
@@ -42,9 +51,13 @@ struct Held {
 }
 
 impl Held {
-    /// Whether it is of this direction of a connection, in any suite.
+    /// Whether it is of this direction of a connection, in any suite. Where it does not name the
+    /// server's random, as from a key log, it may be.
     fn is_beside(&self, sought: &Sought) -> bool {
-        *self.key.client_random() == sought.client_random
+        let Randoms { client, server } = &sought.randoms;
+        let named = self.key.server_random();
+        self.key.client_random() == client
+            && named.is_none_or(|named| named == server)
             && self.key.direction() == sought.direction
     }
 
@@ -99,6 +112,13 @@ impl ReleasedKeys {
         gone
     }
 
+    /// Takes the key of this connection that names its server's random, with no other proof.
+    pub(crate) fn take_bound(&mut self, sought: &Sought) -> Option<RecordKey> {
+        let is_bound = |key: &RecordKey| key.server_random().map(|_| ());
+        let (key, ()) = self.take(sought, is_bound)?;
+        Some(key)
+    }
+
     /// Takes the key of this connection that does what is asked of it. Client randoms may repeat:
     /// others stay for theirs, but for keys of other suites. Who does not know the suite releases
     /// one for each.
@@ -136,7 +156,10 @@ mod tests {
     fn sought(random: u8, suite: Suite) -> Sought {
         Sought {
             direction: Direction::FromServer,
-            client_random: [random; CLIENT_RANDOM_LEN],
+            randoms: Randoms {
+                client: [random; CLIENT_RANDOM_LEN],
+                server: [5; SERVER_RANDOM_LEN],
+            },
             suite,
         }
     }
@@ -159,6 +182,29 @@ mod tests {
         let stays = keys.has(&sought(9, Suite::Aes128Gcm));
         assert!(stays, "the other one");
         assert!(!keys.has(&sought(9, Suite::Aes256Gcm)));
+    }
+
+    #[test]
+    fn a_key_that_names_another_server_s_random_is_another_connection_s() {
+        let mut keys = ReleasedKeys::default();
+        let sought = sought(9, Suite::Aes128Gcm);
+        for server in [6, 5] {
+            let key = key(9, server).with_server_random([server; SERVER_RANDOM_LEN]);
+            keys.put(key, UnusedKey::Unknown, Instant::ZERO);
+        }
+        let taken = keys.take_bound(&sought).expect("it is there");
+        assert_eq!(taken.server_random(), Some(&[5; SERVER_RANDOM_LEN]));
+        // The other one stays, and is neither found nor tried nor dropped here.
+        assert!(!keys.has(&sought));
+        let tried = keys.take(&sought, |_| -> Option<()> { panic!("it is another's") });
+        assert!(tried.is_none());
+        assert_eq!(keys.drop_beside(&sought), []);
+        assert_eq!(keys.held.len(), 1);
+        // One that names none may fit, and proves it by what it opens.
+        keys.put(key(9, 1), UnusedKey::Unknown, Instant::ZERO);
+        assert!(keys.has(&sought));
+        assert!(keys.take_bound(&sought).is_none());
+        assert!(take(&mut keys, 9, 1));
     }
 
     #[test]

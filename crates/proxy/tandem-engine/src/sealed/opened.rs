@@ -6,10 +6,12 @@
 //! behind it is the server's EncryptedExtensions or the client's Certificate, so that the clear
 //! part's end can be told from the bytes alone.
 
+use tandem_record_key::SERVER_RANDOM_LEN;
 use tandem_wire::tls::handshake::MAX_BODY_LEN;
 use tandem_wire::tls::stream::MessageReader;
-use tandem_wire::tls::{HandshakeType, Records};
+use tandem_wire::tls::{HandshakeType, Records, ServerHello};
 
+use super::server_hello::ServerHelloRecord;
 use crate::objects::{Flight, OpenedMessage, Sender};
 
 /// The record that middleboxes want to see.
@@ -75,6 +77,13 @@ impl Opened {
     /// Whether it asks the client for a certificate (RFC 8446, section 4.3.2).
     pub(crate) fn asks_for_certificate(&self) -> bool {
         self.asks_for_certificate
+    }
+
+    /// Of a server's: the random of its ServerHello.
+    pub(crate) fn server_random(&self) -> Option<[u8; SERVER_RANDOM_LEN]> {
+        let record = ServerHelloRecord::first_in(&self.bytes)?;
+        let hello = ServerHello::parse(record.body).ok()?;
+        Some(*hello.random())
     }
 
     /// Its messages.

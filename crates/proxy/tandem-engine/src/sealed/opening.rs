@@ -24,10 +24,11 @@ use tandem_wire::tls::{
     ContentType, ExtensionType, HandshakeType, ProtocolVersion, Records, ServerHello,
 };
 
-use super::keys::{ReleasedKeys, Sought};
+use super::keys::{Randoms, ReleasedKeys, Sought};
 use super::late::Awaited;
 use super::message;
 use super::opened::{CHANGE_CIPHER_SPEC, Opened, clear_len};
+use super::server_hello::ServerHelloRecord;
 use crate::event::NotOpened;
 use crate::objects::Sender;
 
@@ -51,7 +52,7 @@ pub(super) fn protected_finished_len(suite: Suite) -> usize {
 #[derive(Debug)]
 pub(crate) struct Opening {
     sender: Sender,
-    client_random: [u8; CLIENT_RANDOM_LEN],
+    randoms: Randoms,
     suite: Suite,
     place: Place,
     /// Whether the handshake resumes a session, and shows no chain (RFC 8446, section 4.2.11).
@@ -174,6 +175,10 @@ impl Opening {
         if hello.is_hello_retry_request() || hello.selected_version() != ProtocolVersion::TLS1_3 {
             return None;
         }
+        let randoms = Randoms {
+            client: *client_random,
+            server: *hello.random(),
+        };
         let resumes = hello
             .extensions()
             .is_some_and(|it| it.contains(ExtensionType::PRE_SHARED_KEY));
@@ -181,32 +186,23 @@ impl Opening {
             resumes,
             clear: record.end,
             next: record.end,
-            ..Self::new(Sender::Server, client_random, suite, place)
+            ..Self::new(Sender::Server, randoms, suite, place)
         }))
     }
 
     /// A client's flight, which begins here in its stream.
-    pub(crate) fn of_client(
-        client_random: &[u8; CLIENT_RANDOM_LEN],
-        suite: Suite,
-        start: usize,
-    ) -> Box<Self> {
+    pub(crate) fn of_client(randoms: Randoms, suite: Suite, start: usize) -> Box<Self> {
         let place = Place {
             start,
             answer: start,
         };
-        Box::new(Self::new(Sender::Client, client_random, suite, place))
+        Box::new(Self::new(Sender::Client, randoms, suite, place))
     }
 
-    fn new(
-        sender: Sender,
-        client_random: &[u8; CLIENT_RANDOM_LEN],
-        suite: Suite,
-        place: Place,
-    ) -> Self {
+    fn new(sender: Sender, randoms: Randoms, suite: Suite, place: Place) -> Self {
         Self {
             sender,
-            client_random: *client_random,
+            randoms,
             suite,
             place,
             resumes: false,
@@ -235,7 +231,7 @@ impl Opening {
     fn sought(&self) -> Sought {
         Sought {
             direction: self.sender.direction(),
-            client_random: self.client_random,
+            randoms: self.randoms,
             suite: self.suite,
         }
     }
@@ -243,14 +239,14 @@ impl Opening {
     /// Whose key that is.
     pub(crate) fn awaited(&self, server: SocketAddr) -> Awaited<SocketAddr> {
         Awaited {
-            client_random: self.client_random,
+            client_random: self.randoms.client,
             endpoint: server,
         }
     }
 
-    /// The random by which a key is found.
+    /// The client's random.
     pub(crate) fn client_random(&self) -> &[u8; CLIENT_RANDOM_LEN] {
-        &self.client_random
+        &self.randoms.client
     }
 
     /// Before anything was opened: where in the server's stream the clear part ends, and how many
@@ -439,28 +435,4 @@ impl Opening {
 enum End {
     Open,
     Finished,
-}
-
-/// A ServerHello, or a HelloRetryRequest, alone in the first record of a stream.
-pub(crate) struct ServerHelloRecord<'a> {
-    /// Without the message's header.
-    pub(crate) body: &'a [u8],
-    /// Where the record ends.
-    pub(crate) end: usize,
-}
-
-impl<'a> ServerHelloRecord<'a> {
-    pub(crate) fn first_in(stream: &'a [u8]) -> Option<Self> {
-        let record = Records::new(stream).next()?.ok()?;
-        let (header, body) = record.fragment.split_first_chunk::<MESSAGE_HEADER>()?;
-        let [msg_type, high, middle, low] = *header;
-        let length = u32::from_be_bytes([0, high, middle, low]);
-        let is_alone = record.header.content_type == ContentType::Handshake
-            && msg_type == HandshakeType::SERVER_HELLO.0
-            && usize::try_from(length) == Ok(body.len());
-        is_alone.then_some(Self {
-            body,
-            end: record.range.end,
-        })
-    }
 }

@@ -16,7 +16,7 @@ use tandem_wire::tls::stream::MessageReader;
 use tandem_wire::tls::{ContentType, HandshakeType, Records, ServerHello};
 
 use super::opened::CHANGE_CIPHER_SPEC;
-use super::opening::ServerHelloRecord;
+use super::server_hello::ServerHelloRecord;
 
 /// See the module.
 #[derive(Debug)]

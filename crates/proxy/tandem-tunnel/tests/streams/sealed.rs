@@ -5,6 +5,7 @@ mod client_certificate;
 mod client_key;
 mod other_forms;
 mod post_quantum;
+mod repeated_random;
 
 use std::time::Duration;
 

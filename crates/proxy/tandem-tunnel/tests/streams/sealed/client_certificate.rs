@@ -35,7 +35,7 @@ fn client_messages(sizes: &[usize], seed: u64) -> Vec<u8> {
 /// A record for each message: Certificate, CertificateVerify, Finished.
 const APART: &Cuts = &[(1_000 + 900 + 18, 0), (264, 0)];
 
-fn visit(seed: u64) -> Visit {
+pub(super) fn visit(seed: u64) -> Visit {
     Visit::new(Suite::Aes128Gcm, &asking(seed), &[], seed).with_client_flight(
         &change(),
         &client_messages(&[1_000, 900], seed),
@@ -45,7 +45,7 @@ fn visit(seed: u64) -> Visit {
 
 impl Pair {
     /// A visit whose server releases its key in time, and whose client its own.
-    fn both_released(&mut self, visit: &Visit) -> Outcome {
+    pub(super) fn both_released(&mut self, visit: &Visit) -> Outcome {
         self.engines[0].release_key(visit.client_key(), self.clock.now);
         self.released(visit, Plan::of(1))
     }
@@ -53,7 +53,7 @@ impl Pair {
     /// A visit whose client releases both keys, once ServerHello has come to it.
     fn both_of_client(&mut self, visit: &Visit) -> Outcome {
         self.engines[0].release_key(visit.client_key(), self.clock.now);
-        self.of_client = Some((Duration::from_millis(1), visit.key()));
+        self.of_client = Some((Duration::from_millis(1), visit.key_by_client()));
         self.run(&visit.said, Plan::of(1))
     }
 }
@@ -69,7 +69,7 @@ fn both_counted<const N: usize>(pair: &mut Pair, names: [&str; N]) -> [[u64; N];
     })
 }
 
-fn has(bytes: &[u8], secret: &[u8]) -> bool {
+pub(super) fn has(bytes: &[u8], secret: &[u8]) -> bool {
     bytes.windows(secret.len()).any(|it| it == secret)
 }
 
@@ -475,7 +475,7 @@ proptest! {
             match releases {
                 0 => {
                     pair.engines[0].release_key(visit.client_key(), now);
-                    pair.of_client = Some((Duration::from_millis(1), visit.key()));
+                    pair.of_client = Some((Duration::from_millis(1), visit.key_by_client()));
                 }
                 1 => pair.engines[1].release_key(visit.key(), now),
                 _ => {

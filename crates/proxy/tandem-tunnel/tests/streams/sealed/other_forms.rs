@@ -72,7 +72,7 @@ fn with_a_client_s_key_a_compressed_chain_is_referred_to() {
     let mut crossed = Vec::new();
     for seed in [1_000, 2_000] {
         let visit = visit(seed);
-        pair.of_client = Some((Duration::from_millis(1), visit.key()));
+        pair.of_client = Some((Duration::from_millis(1), visit.key_by_client()));
         let outcome = pair.run(&visit.said, Plan::of(1));
         assert_eq!(outcome.count(0, Event::FlightRebuilt), 1, "{seed}");
         crossed.push(outcome.crossed[1].len());
@@ -133,7 +133,7 @@ fn with_early_data_everything_passes_at_once_whoever_releases_keys() {
             pair.engines[1].release_key(visit.key(), pair.clock.now);
         }
         if releases > 0 {
-            pair.of_client = Some((Duration::ZERO, visit.key()));
+            pair.of_client = Some((Duration::ZERO, visit.key_by_client()));
         }
         let outcome = pair.run(&visit.said, Plan::of(1));
         assert_eq!(pair.clock.now, begun, "nobody waits");

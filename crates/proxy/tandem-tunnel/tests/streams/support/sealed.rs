@@ -81,23 +81,50 @@ pub(crate) struct Visit {
     pub(crate) said: Conversation,
     pub(crate) suite: Suite,
     seed: u64,
+    /// Of the client's random.
+    random: u64,
 }
 
 impl Visit {
-    /// The key, again each time: it is not to be copied.
+    /// The key, again each time: it is not to be copied. As a server releases it.
     pub(crate) fn key(&self) -> RecordKey {
-        let random = noise(32, self.seed).try_into().expect("32 bytes");
+        let random = self.client_random();
         let iv = noise(12, self.seed + 1).try_into().expect("12 bytes");
         let key = noise(self.suite.key_len(), self.seed + 2);
         RecordKey::new(Direction::FromServer, self.suite, random, &iv, &key).expect("its length")
     }
 
+    /// The same key as the client releases it.
+    pub(crate) fn key_by_client(&self) -> RecordKey {
+        self.key().with_server_random(self.server_random())
+    }
+
+    /// The random of the client's hello.
+    fn client_random(&self) -> [u8; 32] {
+        noise(32, self.random).try_into().expect("32 bytes")
+    }
+
+    /// The random of ServerHello.
+    pub(crate) fn server_random(&self) -> [u8; 32] {
+        noise(32, self.seed + 4).try_into().expect("32 bytes")
+    }
+
+    /// The same, whose client uses the random of that other visit again.
+    pub(crate) fn with_client_random_of(mut self, other: &Self) -> Self {
+        self.random = other.random;
+        let random = self.client_random();
+        // Behind the headers of record and message, and the version.
+        self.with_turn(0, |hello| hello[11..43].copy_from_slice(&random))
+    }
+
     /// The key of the client's direction.
     pub(crate) fn client_key(&self) -> RecordKey {
-        let random = noise(32, self.seed).try_into().expect("32 bytes");
+        let random = self.client_random();
         let iv = noise(12, self.seed + 11).try_into().expect("12 bytes");
         let key = noise(self.suite.key_len(), self.seed + 12);
-        RecordKey::new(Direction::FromClient, self.suite, random, &iv, &key).expect("its length")
+        let key = RecordKey::new(Direction::FromClient, self.suite, random, &iv, &key);
+        let key = key.expect("its length");
+        key.with_server_random(self.server_random())
     }
 
     /// The same, whose client answers the server's flight with these messages and Finished, behind
@@ -113,11 +140,16 @@ impl Visit {
     /// A visit whose server sends these messages between its hello and Finished.
     pub(crate) fn new(suite: Suite, messages: &[u8], cuts: &Cuts, seed: u64) -> Self {
         let said = Conversation::default();
-        let mut visit = Self { said, suite, seed };
+        let mut visit = Self {
+            said,
+            suite,
+            seed,
+            random: seed,
+        };
         let verify = verify_len(suite);
         let answer = verify + 21;
         let plaintext = [messages, &message(20, &noise(verify, seed + 3))].concat();
-        let mut flight = server_hello(suite, &noise(32, seed + 4));
+        let mut flight = server_hello(suite, &visit.server_random());
         flight.extend(record(20, &[1]));
         seal(&visit.key(), &plaintext, cuts, &mut flight);
         // A ticket, and what the client says to the server's Finished.
