@@ -6,7 +6,6 @@
 mod support;
 
 use std::net::TcpStream;
-use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::thread::scope;
@@ -18,8 +17,8 @@ use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, Signa
 use support::forger::{
     CERTIFICATE, CERTIFICATE_VERIFY, ENCRYPTED_EXTENSIONS, FINISHED, Forger, Forgery,
 };
-use support::{Keys, Preload, Server, program, run};
-use tandem_testkit::{has, is_installed, not_tried};
+use support::{Keys, Preload, Server, built, program};
+use tandem_testkit::has;
 
 /// What no client accepts.
 const FORGERIES: [Forgery; 6] = [
@@ -196,26 +195,6 @@ fn rustls_refuses_what_a_holder_of_the_key_forges() {
         }
         Ok(())
     });
-}
-
-/// Builds a client in a folder; whether that can be done here.
-fn built(compiler: &str, folder: &Path, arguments: &[&str]) -> bool {
-    if !is_installed(compiler) {
-        not_tried(format_args!("needs {compiler}"));
-        return false;
-    }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/forged");
-    run(program(compiler, Preload::No)
-        .current_dir(source)
-        // What comes with the compiler is all that is used; nothing is to be fetched.
-        .envs([
-            ("GOTOOLCHAIN", "local"),
-            ("GOPROXY", "off"),
-            ("CGO_ENABLED", "0"),
-        ])
-        .args(arguments)
-        .env("TMPDIR", folder));
-    true
 }
 
 #[test]

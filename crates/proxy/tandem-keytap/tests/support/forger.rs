@@ -1,18 +1,20 @@
-//! Somebody between a client and a server who has the server's released handshake key, and seals
-//! the server's flight again, as it was or forged.
+//! Somebody between a client and a server who has released handshake keys, and seals the flight of
+//! one of them again, as it was or forged.
 //!
 //! Is not: a proxy. Everything he knows besides the key has crossed in clear or was opened with it.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::process::Stdio;
+use std::sync::Mutex;
 use std::thread::scope;
 
 use sha2::{Digest as _, Sha256};
-use tandem_record_key::{CLIENT_RANDOM_LEN, RecordKey};
+use tandem_record_key::{CLIENT_RANDOM_LEN, Direction, RecordKey};
 use tandem_seal::{Opener, Sealer};
 use tandem_wire::tls::{ContentType, Records};
 
+use super::keys::only;
 use super::{Keys, Pki, Preload, program, run};
 
 /// Bytes of a record's header, of a message's, and of a hello in front of its random.
@@ -26,7 +28,7 @@ pub(crate) const CERTIFICATE: u8 = 11;
 pub(crate) const CERTIFICATE_VERIFY: u8 = 15;
 pub(crate) const FINISHED: u8 = 20;
 
-/// What becomes of the server's flight.
+/// What becomes of the flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Forgery {
     /// The same messages in other records, padded.
@@ -37,7 +39,28 @@ pub(crate) enum Forgery {
     Without(u8),
     /// Certificate and CertificateVerify are his own: his key has signed the transcript.
     Impostor,
+    /// A client shows no certificate: its Certificate is empty, and CertificateVerify left out.
+    Nobody,
 }
+
+/// Whose flight it is.
+#[derive(Debug, Clone, Copy)]
+struct Whose {
+    /// What its signature is over begins so (RFC 8446, section 4.4.3).
+    context: &'static [u8],
+    /// The certificate that the forger has of his own.
+    forgers: &'static str,
+}
+
+const SERVERS: Whose = Whose {
+    context: b"TLS 1.3, server CertificateVerify\0",
+    forgers: "leaf",
+};
+
+const CLIENTS: Whose = Whose {
+    context: b"TLS 1.3, client CertificateVerify\0",
+    forgers: "server",
+};
 
 /// Where the client connects to.
 #[derive(Debug)]
@@ -57,13 +80,7 @@ impl Forger {
     /// closed, and the flight was forged.
     #[track_caller]
     pub(crate) fn carry(&self, server: u16, keys: &Keys, forgery: Forgery) {
-        let (client, _) = self.listener.accept().expect("a client comes");
-        let server = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).expect("it is there");
-        let mut hello = Vec::new();
-        while Records::new(&hello).next().is_none() {
-            read_more(&client, &mut hello);
-        }
-        (&server).write_all(&hello).expect("it reads");
+        let (client, server, hello) = self.begun(server);
         scope(|scope| {
             scope.spawn(|| pass(&client, &server));
             let mut stream = Vec::new();
@@ -72,8 +89,9 @@ impl Forger {
             }
             // The server hands it over before it seals anything with it.
             let key = keys.of(&hello[BEFORE_RANDOM..][..CLIENT_RANDOM_LEN]);
+            let client_hello = &hello[RECORD_HEADER..];
             let flight = loop {
-                if let Some(flight) = Flight::of(&hello, &stream, &key) {
+                if let Some(flight) = Flight::of_server(client_hello, &stream, &key) {
                     break flight;
                 }
                 read_more(&server, &mut stream);
@@ -86,6 +104,54 @@ impl Forger {
             let _ = (&client).write_all(&sent);
             pass(&server, &client);
         });
+    }
+
+    /// Carries one connection of a client that releases its keys here, and forges its flight.
+    #[track_caller]
+    pub(crate) fn carry_client(&self, server: u16, keys: &Keys, forgery: Forgery) {
+        let (client, server, hello) = self.begun(server);
+        let said = Mutex::new(Vec::new());
+        scope(|scope| {
+            scope.spawn(|| pass_and_keep(&server, &client, &said));
+            let mut stream = Vec::new();
+            while clear_len(&stream).is_none() {
+                read_more(&client, &mut stream);
+            }
+            // The client hands both over before it seals anything, and answers a whole flight.
+            let keys = keys.come();
+            let said = said.lock().expect("nobody fails").clone();
+            let key = only(&keys, Direction::FromServer);
+            let servers = Flight::of_server(&hello[RECORD_HEADER..], &said, key);
+            let servers = servers.expect("the flight that it answers");
+            let before = [servers.before, servers.messages.concat()].concat();
+            let key = only(&keys, Direction::FromClient);
+            let flight = loop {
+                if let Some(flight) = Flight::of(CLIENTS, before.clone(), &stream, key) {
+                    break flight;
+                }
+                read_more(&client, &mut stream);
+            };
+            let mut sent = stream[..flight.clear].to_vec();
+            let rest = &stream[flight.end..];
+            flight.forged(forgery, &mut sent);
+            sent.extend_from_slice(rest);
+            // A server that has refused may have gone.
+            let _ = (&server).write_all(&sent);
+            pass(&client, &server);
+        });
+    }
+
+    /// A connection, whose hello has been passed on.
+    #[track_caller]
+    fn begun(&self, server: u16) -> (TcpStream, TcpStream, Vec<u8>) {
+        let (client, _) = self.listener.accept().expect("a client comes");
+        let server = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).expect("it is there");
+        let mut hello = Vec::new();
+        while Records::new(&hello).next().is_none() {
+            read_more(&client, &mut hello);
+        }
+        (&server).write_all(&hello).expect("it reads");
+        (client, server, hello)
     }
 }
 
@@ -104,19 +170,33 @@ fn pass(mut from: &TcpStream, mut to: &TcpStream) {
     let _ = from.shutdown(Shutdown::Read);
 }
 
-/// Where in the server's stream the sealed part begins, if that is there.
+/// As [`pass`], and keeps what passes from before it does.
+fn pass_and_keep(mut from: &TcpStream, mut to: &TcpStream, kept: &Mutex<Vec<u8>>) {
+    let mut buffer = [0; 16 << 10];
+    while let Ok(read @ 1..) = from.read(&mut buffer) {
+        let mut kept = kept.lock().expect("nobody fails");
+        kept.extend_from_slice(&buffer[..read]);
+        drop(kept);
+        let _ = to.write_all(&buffer[..read]);
+    }
+    let _ = to.shutdown(Shutdown::Write);
+    let _ = from.shutdown(Shutdown::Read);
+}
+
+/// Where in an end's stream the sealed part begins, if that is there.
 fn clear_len(stream: &[u8]) -> Option<usize> {
     let mut records = Records::new(stream).map_while(Result::ok);
     let sealed = records.find(|record| record.header.content_type == ContentType::ApplicationData);
     Some(sealed?.range.start)
 }
 
-/// A server's flight, opened.
+/// A flight, opened.
 struct Flight<'a> {
+    whose: Whose,
     key: &'a RecordKey,
-    /// ClientHello and ServerHello.
-    hellos: Vec<u8>,
-    /// Where in the server's stream the sealed part begins and ends.
+    /// The messages in front of it.
+    before: Vec<u8>,
+    /// Where in its stream the sealed part begins and ends.
     clear: usize,
     end: usize,
     messages: Vec<Vec<u8>>,
@@ -124,11 +204,15 @@ struct Flight<'a> {
 
 impl<'a> Flight<'a> {
     /// The flight at the front of the server's stream, if that is whole.
-    fn of(client_hello: &[u8], stream: &[u8], key: &'a RecordKey) -> Option<Self> {
-        let clear = clear_len(stream)?;
+    fn of_server(client_hello: &[u8], stream: &[u8], key: &'a RecordKey) -> Option<Self> {
         let server_hello = Records::new(stream).next()?.ok()?;
-        let mut hellos = client_hello[RECORD_HEADER..].to_vec();
-        hellos.extend_from_slice(&stream[server_hello.fragment_range()]);
+        let hellos = [client_hello, &stream[server_hello.fragment_range()]].concat();
+        Self::of(SERVERS, hellos, stream, key)
+    }
+
+    /// The flight behind these messages, at the front of what its sender sends after them.
+    fn of(whose: Whose, before: Vec<u8>, stream: &[u8], key: &'a RecordKey) -> Option<Self> {
+        let clear = clear_len(stream)?;
         let mut opener = Opener::new(key);
         let mut plaintext = Vec::new();
         for record in Records::new(&stream[clear..]).map_while(Result::ok) {
@@ -140,8 +224,9 @@ impl<'a> Flight<'a> {
             let messages = messages(&plaintext);
             if messages.last().is_some_and(|last| last[0] == FINISHED) {
                 return Some(Self {
+                    whose,
                     key,
-                    hellos,
+                    before,
                     clear,
                     end,
                     messages,
@@ -162,6 +247,10 @@ impl<'a> Flight<'a> {
             }
             Forgery::Without(kind) => self.messages.retain(|message| message[0] != kind),
             Forgery::Impostor => self.impersonate(),
+            Forgery::Nobody => {
+                *self.message(CERTIFICATE) = message(CERTIFICATE, &[0; 4]);
+                self.messages.retain(|it| it[0] != CERTIFICATE_VERIFY);
+            }
         }
         let mut sealer = Sealer::new(self.key);
         for message in &self.messages {
@@ -182,27 +271,31 @@ impl<'a> Flight<'a> {
     fn message(&mut self, kind: u8) -> &mut Vec<u8> {
         let mut messages = self.messages.iter_mut();
         let found = messages.find(|message| message[0] == kind);
-        found.expect("the server sends one")
+        found.expect("it sends one")
     }
 
     /// RFC 8446, section 4.4.3, with ECDSA on P-256.
     fn impersonate(&mut self) {
         let pki = Pki::shared();
         let mut openssl = program("openssl", Preload::No);
-        let der = openssl.args(["x509", "-outform", "DER", "-in", &pki.path("leaf.pem")]);
+        let [certificate, key] = ["pem", "key"].map(|kind| {
+            let name = format!("{}.{kind}", self.whose.forgers);
+            pki.path(&name)
+        });
+        let der = openssl.args(["x509", "-outform", "DER", "-in", &certificate]);
         let der = run(der).stdout;
         let entry = [&u24(der.len())[..], &der, &[0, 0]].concat();
         let list = [&[0][..], &u24(entry.len()), &entry].concat();
         *self.message(CERTIFICATE) = message(CERTIFICATE, &list);
-        let mut transcript = Sha256::new_with_prefix(&self.hellos);
+        let mut transcript = Sha256::new_with_prefix(&self.before);
         let signed = |message: &&Vec<u8>| message[0] != CERTIFICATE_VERIFY;
         for message in self.messages.iter().take_while(signed) {
             transcript.update(message);
         }
         let mut content = vec![b' '; 64];
-        content.extend(b"TLS 1.3, server CertificateVerify\0");
+        content.extend(self.whose.context);
         content.extend(transcript.finalize());
-        let signature = sign(&pki.path("leaf.key"), &content);
+        let signature = sign(&key, &content);
         let length = u24(signature.len());
         let body = [&[4, 3], &length[1..], &signature].concat();
         *self.message(CERTIFICATE_VERIFY) = message(CERTIFICATE_VERIFY, &body);

@@ -21,6 +21,7 @@ pub(crate) use keys::Keys;
 pub(crate) use pki::Pki;
 pub(crate) use relay::Relay;
 pub(crate) use said::{Conversation, differs_by, references};
+use tandem_testkit::{is_installed, not_tried};
 
 /// The number of the extension unless the environment says another.
 pub(crate) const CII: u16 = 0x009a;
@@ -114,6 +115,26 @@ pub(crate) fn openssls() -> Vec<String> {
         .collect()
 }
 
+/// Builds a program in a folder out of `forged/`; whether that can be done here.
+pub(crate) fn built(compiler: &str, folder: &Path, arguments: &[&str]) -> bool {
+    if !is_installed(compiler) {
+        not_tried(format_args!("needs {compiler}"));
+        return false;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/forged");
+    run(program(compiler, Preload::No)
+        .current_dir(source)
+        // What comes with the compiler is all that is used; nothing is to be fetched.
+        .envs([
+            ("GOTOOLCHAIN", "local"),
+            ("GOPROXY", "off"),
+            ("CGO_ENABLED", "0"),
+        ])
+        .args(arguments)
+        .env("TMPDIR", folder));
+    true
+}
+
 /// `openssl s_server`, which answers HTTP requests with a page on the connection.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -130,7 +151,13 @@ impl Server {
 
     /// The same, of this `openssl`.
     #[track_caller]
-    pub(crate) fn of(mut openssl: Command, options: &[&str]) -> Self {
+    pub(crate) fn of(openssl: Command, options: &[&str]) -> Self {
+        Self::with_errors(openssl, options, Stdio::null())
+    }
+
+    /// The same, which writes there what goes wrong.
+    #[track_caller]
+    pub(crate) fn with_errors(mut openssl: Command, options: &[&str], errors: Stdio) -> Self {
         let pki = Pki::shared();
         let mut child = openssl
             .args(["s_server", "-accept", "127.0.0.1:0", "-www", "-cert"])
@@ -141,7 +168,7 @@ impl Server {
             .arg(pki.file("trusted.pem"))
             .args(options)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(errors)
             .spawn()
             .expect("openssl is there");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
