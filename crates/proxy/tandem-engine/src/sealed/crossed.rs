@@ -138,7 +138,7 @@ impl Crossed {
         let ClientFlight::Asked = self.client else {
             return None;
         };
-        if end != self.from || self.answer != Answer::ToCome {
+        if end != self.from {
             return None;
         }
         let randoms = Randoms {
@@ -310,7 +310,7 @@ pub(crate) enum ClientStep {
 mod tests {
     use super::*;
     use crate::objects::Sender;
-    use crate::samples::{noise, opened_flight, record};
+    use crate::samples::{noise, opened_flight, opened_with_request, record};
 
     fn crossed(suite: Suite) -> Crossed {
         let opened = opened_flight(&[300], &[]);
@@ -338,6 +338,23 @@ mod tests {
             assert_eq!(after(suite, &alert), (false, true));
             let shorter = record(23, &noise(length - 1, 1));
             assert_eq!(after(suite, &shorter), (false, true));
+        }
+    }
+
+    #[test]
+    fn no_flight_of_a_client_s_is_looked_for_behind_a_server_s_that_asks_for_none() {
+        let suite = Suite::Aes128Gcm;
+        let [asking, _] = opened_with_request();
+        let asking = Opened::of(Sender::Server, asking).expect("a flight");
+        let keys = ReleasedKeys::default();
+        for (mut crossed, is_asked) in [
+            (Crossed::new(asking, suite, 0), true),
+            (crossed(suite), false),
+        ] {
+            assert_eq!(crossed.is_client_flight_to_come(), is_asked);
+            let begun = crossed.begin_client_flight(&[1; CLIENT_RANDOM_LEN], 0, &keys);
+            assert_eq!(begun, is_asked.then_some(false), "no key is there");
+            assert!(!crossed.is_client_flight_to_come(), "it passes");
         }
     }
 

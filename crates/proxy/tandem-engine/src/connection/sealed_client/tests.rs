@@ -235,6 +235,65 @@ fn a_flight_of_which_a_byte_has_passed_is_not_opened() {
     assert!(to_come(&mut sides, begun).is_none());
 }
 
+/// The client side, and the client's stream, behind this answer, whose opening has begun.
+fn answered(answer: &[u8]) -> (Sides, Vec<u8>) {
+    let mut sides = sides();
+    let client = [&client_hello(&[])[..], answer].concat();
+    assert!(to_come(&mut sides, &client_hello(&[])).is_some());
+    sides.near.read(Sender::Client, &client);
+    let streams = Streams {
+        client: &client,
+        server: &[],
+    };
+    sides.near.unseal_client(streams, &mut sides.near_engine);
+    (sides, client)
+}
+
+#[test]
+fn an_answer_that_passes_after_all_ends_the_handshake_at_once() {
+    // A record that no key opens.
+    let mut changed = answer();
+    *changed.last_mut().expect("some") ^= 1;
+    let (sides, _) = answered(&changed);
+    assert_eq!(sides.near.stage(), Stage::Finished);
+    // One that was opened, and does not set out in its message.
+    let (mut sides, client) = answered(&answer());
+    assert_eq!(sides.near.stage(), Stage::Going);
+    let streams = Streams {
+        client: &client,
+        server: &[],
+    };
+    sides.near.client_flight_passes(streams);
+    assert_eq!(sides.near.stage(), Stage::Finished);
+}
+
+#[test]
+fn a_client_s_flight_has_its_message_where_it_begins_alone() {
+    let (sides, client) = answered(&answer());
+    let begins = client_hello(&[]).len();
+    for before in 0..client.len() {
+        let flight = sides.near.sealed_flight(Sender::Client, &client, before);
+        assert_eq!(flight.is_some(), before == begins, "{before}");
+    }
+}
+
+#[test]
+fn a_key_of_the_client_s_direction_that_is_too_old_is_of_no_use() {
+    for (seconds, is_used) in [(9, true), (10, false)] {
+        let mut sides = sides();
+        let streams = Streams {
+            client: &client_hello(&[]),
+            server: &[],
+        };
+        let now = Instant::ZERO + std::time::Duration::from_secs(seconds);
+        let engine = &mut sides.near_engine;
+        let begun = sides
+            .near
+            .sealed_client_flight_to_come(streams, engine, now);
+        assert_eq!(begun.is_some(), is_used, "{seconds}");
+    }
+}
+
 #[test]
 fn without_client_certificates_nothing_is_opened() {
     let mut sides = sides();
