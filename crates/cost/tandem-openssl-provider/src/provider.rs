@@ -1,0 +1,62 @@
+//! What there is once for each OpenSSL library context: the settings of key servers, and the client
+//! that asks them.
+//!
+//! Invariant: settings are read when a key is loaded, which a server does before it forks and gives
+//! up its rights. Nothing is connected, and no thread started, before the first signature.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use tandem_keyclient::{Client, Options};
+
+use crate::abi::Core;
+
+/// Reasons of errors; `entry` has their texts.
+pub(crate) mod reason {
+    pub(crate) const SIGN_FAILED: u32 = 1;
+    pub(crate) const KEY_FILE: u32 = 2;
+    pub(crate) const SETTINGS: u32 = 3;
+    pub(crate) const REFUSED: u32 = 4;
+}
+
+pub(crate) struct Provider {
+    pub(crate) core: Core,
+    last: Mutex<Option<Last>>,
+}
+
+/// The client of the settings that were read last: keys share it, and its connections.
+struct Last {
+    settings: String,
+    client: Client,
+}
+
+impl Provider {
+    pub(crate) fn new(core: Core) -> Self {
+        Self {
+            core,
+            last: Mutex::new(None),
+        }
+    }
+
+    /// The client of the settings as they are now.
+    pub(crate) fn client(&self) -> Result<Client, String> {
+        let path = self.core.setting(c"settings").ok_or_else(|| {
+            "openssl.cnf: the provider's section has no `settings = FILE`".to_owned()
+        })?;
+        let options = Options::of_file(Path::new(&path)).map_err(|error| error.to_string())?;
+        // Two clients with the same settings would have connections of their own.
+        let settings = format!("{} {options:?}", options.key.name());
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = last.as_ref()
+            && last.settings == settings
+        {
+            return Ok(last.client.clone());
+        }
+        let client = Client::new(options);
+        *last = Some(Last {
+            settings,
+            client: client.clone(),
+        });
+        Ok(client)
+    }
+}
