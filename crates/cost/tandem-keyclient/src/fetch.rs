@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
+use nix::sys::signal::{SigSet, SigmaskHow};
 use tandem_keyserver::Outcome;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
@@ -21,15 +22,18 @@ use crate::link::{Ended, Link, Work};
 use crate::settings::Options;
 use crate::wanted::Wanted;
 
-/// Starts the thread. It ends when nobody can want a signature any more.
+/// Starts the thread. It ends when nobody can want a signature any more. No signal comes to it:
+/// programs wait for theirs elsewhere, and nginx would sleep on.
 pub(crate) fn start(options: Options, wanted: UnboundedReceiver<Wanted>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    thread::Builder::new()
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let started = thread::Builder::new()
         .name("key-client".to_owned())
-        .spawn(move || runtime.block_on(serve(options, wanted)))
-        .map(drop)
+        .spawn(move || runtime.block_on(serve(options, wanted)));
+    before.thread_set_mask()?;
+    started.map(drop)
 }
 
 async fn serve(options: Options, mut wanted: UnboundedReceiver<Wanted>) {

@@ -148,6 +148,11 @@ impl Param {
         }
     }
 
+    /// With a text. OpenSSL reads up to the zero byte behind it.
+    pub(crate) fn text(key: &'static CStr, text: &'static CStr) -> Self {
+        Self::of(key, kind::TEXT, text.to_bytes())
+    }
+
     /// An object by the place of its pointer, from which it may be taken.
     pub(crate) fn reference(place: *mut *mut c_void) -> Self {
         Self {
@@ -157,11 +162,11 @@ impl Param {
         }
     }
 
-    /// The value of a text.
+    /// The value of a text that OpenSSL gives.
     ///
     /// # Safety
     /// The parameter comes from OpenSSL and points to what it says.
-    pub(crate) unsafe fn text(&self) -> Option<String> {
+    pub(crate) unsafe fn as_text(&self) -> Option<String> {
         if self.kind != kind::TEXT || self.data.is_null() {
             return None;
         }
@@ -174,8 +179,8 @@ impl Param {
     /// The value of an `int`.
     ///
     /// # Safety
-    /// As for [`Param::text`].
-    pub(crate) unsafe fn integer(&self) -> Option<c_int> {
+    /// As for [`Param::as_text`].
+    pub(crate) unsafe fn as_integer(&self) -> Option<c_int> {
         let is_int = matches!(self.kind, kind::INTEGER | kind::UNSIGNED)
             && self.size == size_of::<c_int>()
             && !self.data.is_null();
@@ -186,7 +191,7 @@ impl Param {
     /// Answers with a number; `false` where there is no room.
     ///
     /// # Safety
-    /// As for [`Param::text`].
+    /// As for [`Param::as_text`].
     pub(crate) unsafe fn set_number(&mut self, number: usize) -> bool {
         let Ok(number) = u32::try_from(number) else {
             return false;
@@ -217,14 +222,18 @@ impl Param {
     /// Answers with a text that stays; `false` where it is not wanted so.
     ///
     /// # Safety
-    /// As for [`Param::text`].
+    /// As for [`Param::as_text`].
     pub(crate) unsafe fn set_pointer(&mut self, text: &'static CStr) -> bool {
         self.returned = text.count_bytes();
         if self.kind != kind::TEXT_POINTER || self.data.is_null() {
             return false;
         }
         // SAFETY: there is room for a pointer.
-        unsafe { self.data.cast::<*const c_char>().write_unaligned(text.as_ptr()) };
+        unsafe {
+            self.data
+                .cast::<*const c_char>()
+                .write_unaligned(text.as_ptr())
+        };
         true
     }
 
@@ -232,7 +241,7 @@ impl Param {
     /// a zero byte behind it as far as there is room.
     ///
     /// # Safety
-    /// As for [`Param::text`].
+    /// As for [`Param::as_text`].
     pub(crate) unsafe fn set_bytes(&mut self, kind: c_uint, bytes: &[u8]) -> bool {
         self.returned = bytes.len();
         if self.data.is_null() {

@@ -101,8 +101,8 @@ mod tests {
 
     fn chosen(kind: KeyKind, digest: &str, padding: &[&str]) -> Option<Scheme> {
         let mut choice = Choice::default();
-        let is_right = choice.set_digest(kind, digest)
-            && padding.iter().all(|mode| choice.set_padding(mode));
+        let is_right =
+            choice.set_digest(kind, digest) && padding.iter().all(|mode| choice.set_padding(mode));
         is_right.then(|| choice.scheme(kind))?
     }
 
@@ -112,8 +112,14 @@ mod tests {
         assert_eq!(chosen(rsa, "SHA2-256", &[]), Some(Scheme::RsaPkcs1Sha256));
         assert_eq!(chosen(rsa, "sha384", &["pss"]), Some(Scheme::RsaPssSha384));
         assert_eq!(chosen(rsa, "SHA512", &["6"]), Some(Scheme::RsaPssSha512));
-        assert_eq!(chosen(KeyKind::P256, "SHA256", &[]), Some(Scheme::EcdsaP256Sha256));
-        assert_eq!(chosen(KeyKind::P384, "", &[]), Some(Scheme::EcdsaP384Sha384));
+        assert_eq!(
+            chosen(KeyKind::P256, "SHA256", &[]),
+            Some(Scheme::EcdsaP256Sha256)
+        );
+        assert_eq!(
+            chosen(KeyKind::P384, "", &[]),
+            Some(Scheme::EcdsaP384Sha384)
+        );
         assert_eq!(chosen(KeyKind::Ed25519, "", &[]), Some(Scheme::Ed25519));
         for (kind, digest, padding) in [
             (rsa, "SHA1", &[][..]),
@@ -130,7 +136,13 @@ mod tests {
     fn the_salt_is_as_long_as_the_digest() {
         let mut choice = Choice::default();
         assert!(choice.set_digest(KeyKind::Rsa, "SHA384"));
-        for (len, is_right) in [("digest", true), ("-1", true), ("48", true), ("32", false), ("max", false)] {
+        for (len, is_right) in [
+            ("digest", true),
+            ("-1", true),
+            ("48", true),
+            ("32", false),
+            ("max", false),
+        ] {
             assert_eq!(choice.set_salt(len), is_right, "{len}");
         }
     }

@@ -30,7 +30,7 @@ pub(crate) static ALGORITHMS: [Algorithm; 5] = [
 ];
 
 const MARKED: &CStr = c"provider=tandem,input=der,structure=tandem";
-const STRUCTURE: &[u8] = b"tandem";
+const STRUCTURE: &CStr = c"tandem";
 
 /// OSSL_OBJECT_PKEY.
 const IS_KEY: c_int = 2;
@@ -47,7 +47,15 @@ macro_rules! functions {
             row!(
                 11,
                 $decode,
-                fn(*mut c_void, *mut c_void, c_int, Callback, *mut c_void, *mut c_void, *mut c_void) -> c_int
+                fn(
+                    *mut c_void,
+                    *mut c_void,
+                    c_int,
+                    Callback,
+                    *mut c_void,
+                    *mut c_void,
+                    *mut c_void,
+                ) -> c_int
             ),
             Dispatch::END,
         ]
@@ -97,9 +105,24 @@ macro_rules! decoder {
 }
 
 decoder!(from_pem, read_file);
-decoder!(rsa, |provider, file, give| read_key(Family::Rsa, provider, file, give));
-decoder!(ec, |provider, file, give| read_key(Family::Ec, provider, file, give));
-decoder!(ed25519, |provider, file, give| read_key(Family::Ed25519, provider, file, give));
+decoder!(rsa, |provider, file, give| read_key(
+    Family::Rsa,
+    provider,
+    file,
+    give
+));
+decoder!(ec, |provider, file, give| read_key(
+    Family::Ec,
+    provider,
+    file,
+    give
+));
+decoder!(ed25519, |provider, file, give| read_key(
+    Family::Ed25519,
+    provider,
+    file,
+    give
+));
 
 /// # Safety
 /// `file` is a BIO.
@@ -129,8 +152,8 @@ unsafe fn read_file(
             let object = IS_KEY.to_ne_bytes();
             give(&[
                 Param::of(c"type", kind::INTEGER, &object),
-                Param::of(c"data-type", kind::TEXT, name_of(public.family()).to_bytes()),
-                Param::of(c"data-structure", kind::TEXT, STRUCTURE),
+                Param::text(c"data-type", name_of(public.family())),
+                Param::text(c"data-structure", STRUCTURE),
                 Param::of(c"data", kind::BYTES, &marked),
                 Param::END,
             ])
@@ -163,13 +186,12 @@ unsafe fn read_key(
             return 0;
         }
     };
-    let key = Arc::into_raw(Arc::new(Key { public, client }));
-    let mut key: *mut c_void = key.cast_mut().cast();
+    let mut key = key::held(Some(Arc::new(Key { public, client })));
     let place: *mut *mut c_void = &raw mut key;
     let object = IS_KEY.to_ne_bytes();
     let taken = give(&[
         Param::of(c"type", kind::INTEGER, &object),
-        Param::of(c"data-type", kind::TEXT, name_of(family).to_bytes()),
+        Param::text(c"data-type", name_of(family)),
         Param::reference(place),
         Param::END,
     ]);

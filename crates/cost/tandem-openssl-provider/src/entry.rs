@@ -41,7 +41,11 @@ static FUNCTIONS: [Dispatch; 6] = [
     row!(1024, teardown, fn(*mut c_void)),
     row!(1025, described_params, fn(*mut c_void) -> *const Param),
     row!(1026, params, fn(*mut c_void, *mut Param) -> c_int),
-    row!(1027, query, fn(*mut c_void, c_int, *mut c_int) -> *const Algorithm),
+    row!(
+        1027,
+        query,
+        fn(*mut c_void, c_int, *mut c_int) -> *const Algorithm
+    ),
     row!(1029, reasons, fn(*mut c_void) -> *const Item),
     Dispatch::END,
 ];
@@ -53,10 +57,11 @@ static PARAMS: [Param; 4] = [
     Param::END,
 ];
 
-const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
-    Ok(version) => version,
-    Err(_) => c"",
-};
+const VERSION: &CStr =
+    match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+        Ok(version) => version,
+        Err(_) => c"",
+    };
 
 unsafe extern "C" fn described_params(_: *mut c_void) -> *const Param {
     PARAMS.as_ptr()
@@ -84,11 +89,26 @@ unsafe extern "C" fn params(_: *mut c_void, list: *mut Param) -> c_int {
 }
 
 static REASONS: [Item; 5] = [
-    Item { id: reason::SIGN_FAILED, text: c"sign failed".as_ptr() },
-    Item { id: reason::KEY_FILE, text: c"the key server key".as_ptr() },
-    Item { id: reason::SETTINGS, text: c"settings of the key servers".as_ptr() },
-    Item { id: reason::REFUSED, text: c"not for this key".as_ptr() },
-    Item { id: 0, text: ptr::null() },
+    Item {
+        id: reason::SIGN_FAILED,
+        text: c"sign failed".as_ptr(),
+    },
+    Item {
+        id: reason::KEY_FILE,
+        text: c"the key server key".as_ptr(),
+    },
+    Item {
+        id: reason::SETTINGS,
+        text: c"settings of the key servers".as_ptr(),
+    },
+    Item {
+        id: reason::REFUSED,
+        text: c"not for this key".as_ptr(),
+    },
+    Item {
+        id: 0,
+        text: ptr::null(),
+    },
 ];
 
 unsafe extern "C" fn teardown(provider: *mut c_void) {
@@ -104,7 +124,11 @@ unsafe extern "C" fn reasons(_: *mut c_void) -> *const Item {
     REASONS.as_ptr()
 }
 
-unsafe extern "C" fn query(_: *mut c_void, operation: c_int, no_cache: *mut c_int) -> *const Algorithm {
+unsafe extern "C" fn query(
+    _: *mut c_void,
+    operation: c_int,
+    no_cache: *mut c_int,
+) -> *const Algorithm {
     // SAFETY: OpenSSL has a place for it, or none.
     if let Some(no_cache) = unsafe { no_cache.as_mut() } {
         *no_cache = 0;

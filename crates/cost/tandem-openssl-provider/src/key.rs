@@ -16,7 +16,7 @@ use crate::abi::{Algorithm, Callback, Dispatch, Param, each, kind, row, select};
 use crate::guard::guard;
 use crate::public_key::{Numbers, PublicKey};
 
-/// What OpenSSL holds as a key.
+/// A key.
 pub(crate) struct Key {
     pub(crate) public: PublicKey,
     pub(crate) client: Client,
@@ -25,8 +25,16 @@ pub(crate) struct Key {
 /// OpenSSL's names of these types of keys: the default provider's, so that what is asked for by
 /// them is found here, too.
 pub(crate) static ALGORITHMS: [Algorithm; 4] = [
-    Algorithm::new(c"RSA:rsaEncryption:1.2.840.113549.1.1.1", c"provider=tandem", &RSA),
-    Algorithm::new(c"EC:id-ecPublicKey:1.2.840.10045.2.1", c"provider=tandem", &EC),
+    Algorithm::new(
+        c"RSA:rsaEncryption:1.2.840.113549.1.1.1",
+        c"provider=tandem",
+        &RSA,
+    ),
+    Algorithm::new(
+        c"EC:id-ecPublicKey:1.2.840.10045.2.1",
+        c"provider=tandem",
+        &EC,
+    ),
     Algorithm::new(c"ED25519:1.3.101.112", c"provider=tandem", &ED25519),
     Algorithm::END,
 ];
@@ -34,23 +42,32 @@ pub(crate) static ALGORITHMS: [Algorithm; 4] = [
 macro_rules! functions {
     ($operation:expr) => {
         [
+            row!(1, new, fn(*mut c_void) -> *mut c_void),
             row!(8, load, fn(*mut *mut c_void, usize) -> *mut c_void),
             row!(10, free, fn(*mut c_void)),
             row!(11, params, fn(*mut c_void, *mut Param) -> c_int),
             row!(12, described_params, fn(*mut c_void) -> *const Param),
             row!(20, $operation, fn(c_int) -> *const std::ffi::c_char),
             row!(21, has, fn(*const c_void, c_int) -> c_int),
-            row!(23, matches, fn(*const c_void, *const c_void, c_int) -> c_int),
-            row!(42, export, fn(*mut c_void, c_int, Callback, *mut c_void) -> c_int),
+            row!(
+                23,
+                matches,
+                fn(*const c_void, *const c_void, c_int) -> c_int
+            ),
+            row!(
+                42,
+                export,
+                fn(*mut c_void, c_int, Callback, *mut c_void) -> c_int
+            ),
             row!(43, exported, fn(c_int) -> *const Param),
             Dispatch::END,
         ]
     };
 }
 
-static RSA: [Dispatch; 10] = functions!(rsa_operation);
-static EC: [Dispatch; 10] = functions!(ec_operation);
-static ED25519: [Dispatch; 10] = functions!(ed25519_operation);
+static RSA: [Dispatch; 11] = functions!(rsa_operation);
+static EC: [Dispatch; 11] = functions!(ec_operation);
+static ED25519: [Dispatch; 11] = functions!(ed25519_operation);
 
 unsafe extern "C" fn rsa_operation(_: c_int) -> *const std::ffi::c_char {
     c"RSA".as_ptr()
@@ -64,20 +81,26 @@ unsafe extern "C" fn ed25519_operation(_: c_int) -> *const std::ffi::c_char {
     c"ED25519".as_ptr()
 }
 
-/// Another holder of a key that OpenSSL has.
+/// What OpenSSL holds: a key, or room for one. It makes room where it would like to import a key,
+/// which cannot be done here; without room it would call that a lack of memory.
+struct Holder(Option<Arc<Key>>);
+
+/// The pointer that OpenSSL gets.
+pub(crate) fn held(key: Option<Arc<Key>>) -> *mut c_void {
+    Box::into_raw(Box::new(Holder(key))).cast()
+}
+
+/// The key, where there is one.
 ///
 /// # Safety
-/// `key` is null, or what `load` returned and `free` has not got yet.
+/// `key` is null, or a pointer of [`held`] that [`free`] has not got yet.
 pub(crate) unsafe fn share(key: *const c_void) -> Option<Arc<Key>> {
-    let key = key.cast::<Key>();
-    if key.is_null() {
-        return None;
-    }
-    // SAFETY: it comes from `Arc::into_raw`, and one holder is left.
-    unsafe {
-        Arc::increment_strong_count(key);
-        Some(Arc::from_raw(key))
-    }
+    // SAFETY: as the caller says.
+    unsafe { key.cast::<Holder>().as_ref() }?.0.clone()
+}
+
+unsafe extern "C" fn new(_: *mut c_void) -> *mut c_void {
+    guard(ptr::null_mut(), || held(None))
 }
 
 /// Takes the key that a decoder has made: the reference is a pointer to its pointer.
@@ -92,15 +115,16 @@ unsafe extern "C" fn load(reference: *mut *mut c_void, size: usize) -> *mut c_vo
 pub(crate) unsafe extern "C" fn free(key: *mut c_void) {
     guard((), || {
         if !key.is_null() {
-            // SAFETY: it comes from `Arc::into_raw`; OpenSSL frees it once.
-            drop(unsafe { Arc::from_raw(key.cast_const().cast::<Key>()) });
+            // SAFETY: it comes from `held`; OpenSSL frees it once.
+            drop(unsafe { Box::from_raw(key.cast::<Holder>()) });
         }
     });
 }
 
 /// The private half counts as there: OpenSSL asks whether it can sign.
 unsafe extern "C" fn has(key: *const c_void, _: c_int) -> c_int {
-    c_int::from(!key.is_null())
+    // SAFETY: a key of this provider.
+    guard(0, || c_int::from(unsafe { share(key) }.is_some()))
 }
 
 unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, _: c_int) -> c_int {
@@ -215,7 +239,7 @@ unsafe extern "C" fn export(
         let public = (selection & select::PUBLIC_KEY != 0).then_some(&key.public.numbers);
         let mut list = Vec::new();
         let group = group_of(key.public.kind);
-        list.extend(group.map(|group| Param::of(c"group", kind::TEXT, group.to_bytes())));
+        list.extend(group.map(|group| Param::text(c"group", group)));
         let mut numbers = Vec::new();
         match public {
             Some(Numbers::Rsa { modulus, exponent }) => {
@@ -224,7 +248,11 @@ unsafe extern "C" fn export(
             Some(Numbers::Point(point)) => list.push(Param::of(c"pub", kind::BYTES, point)),
             None => {}
         }
-        list.extend(numbers.iter().map(|(name, number)| Param::of(name, kind::UNSIGNED, number)));
+        list.extend(
+            numbers
+                .iter()
+                .map(|(name, number)| Param::of(name, kind::UNSIGNED, number)),
+        );
         list.push(Param::END);
         // SAFETY: a list with its end, whose data outlive the call.
         unsafe { callback(list.as_ptr(), argument) }

@@ -134,7 +134,10 @@ mod tests {
         assert_eq!(read(&crlf), Step::Key(key.clone(), ED25519.to_vec()));
         assert_eq!(unwrapped(&wrapped(ED25519).expect("short")), Some(key));
         assert_eq!(unwrapped(ED25519), None, "an ordinary public key");
-        assert_eq!(read(&text.replace("TANDEM KEY SERVER", "PRIVATE")), Step::Foreign);
+        assert_eq!(
+            read(&text.replace("TANDEM KEY SERVER", "PRIVATE")),
+            Step::Foreign
+        );
         assert_eq!(read("no key\n"), Step::Foreign);
     }
 
@@ -143,7 +146,10 @@ mod tests {
         let text = labelled(&BASE64.encode(ED25519));
         for (text, wrong) in [
             (labelled("!!!!"), "is not base64"),
-            (labelled(&BASE64.encode(b"\x30\x00")), "is no public key of a kind that key servers have"),
+            (
+                labelled(&BASE64.encode(b"\x30\x00")),
+                "is no public key of a kind that key servers have",
+            ),
             (labelled(&"A".repeat(MAX_LEN + 1)), "is too long"),
             (text[..90].to_owned(), "has no end"),
         ] {

@@ -53,10 +53,22 @@ impl Provider {
             return Ok(last.client.clone());
         }
         let client = Client::new(options);
+        say_what_happens();
         *last = Some(Last {
             settings,
             client: client.clone(),
         });
         Ok(client)
     }
+}
+
+/// Writes what the client warns of (a key server that is down, and when it is back) to standard
+/// error, which servers redirect to their error log.
+fn say_what_happens() {
+    // A second time there is nothing left to do.
+    let _ = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_ansi(false)
+        .with_writer(std::io::stderr)
+        .try_init();
 }

@@ -54,7 +54,8 @@ impl PublicKey {
                 let exponent = positive(only(rest, 0x02)?)?;
                 let modulus = positive(modulus)?;
                 let is_long_enough = RSA_BITS.contains(&bits(&modulus));
-                (is_long_enough && exponent.len() <= 8).then_some(Numbers::Rsa { modulus, exponent })?
+                (is_long_enough && exponent.len() <= 8)
+                    .then_some(Numbers::Rsa { modulus, exponent })?
             }
             KeyKind::P256 => point(key, 65)?,
             KeyKind::P384 => point(key, 97)?,
@@ -182,7 +183,10 @@ pub(crate) mod tests {
         let exponent = vec![1, 0, 1];
         let modulus = modulus[1..].to_vec();
         assert_eq!(key.numbers, Numbers::Rsa { modulus, exponent });
-        assert_eq!((key.bits(), key.security_bits(), key.max_signature()), (2_048, 112, 256));
+        assert_eq!(
+            (key.bits(), key.security_bits(), key.max_signature()),
+            (2_048, 112, 256)
+        );
     }
 
     #[test]
@@ -194,7 +198,10 @@ pub(crate) mod tests {
             ("a short modulus", rsa(&short, b"")),
             ("a negative one", rsa(&negative, b"")),
             ("zeros in front", rsa(&padded, b"")),
-            ("bytes behind the exponent", rsa(&[&[0][..], &[0xab; 256]].concat(), b"\x05\x00")),
+            (
+                "bytes behind the exponent",
+                rsa(&[&[0][..], &[0xab; 256]].concat(), b"\x05\x00"),
+            ),
             ("bytes behind the key", [ED25519, b"\0"].concat()),
             ("a key that is cut", ED25519[..40].to_vec()),
             ("nothing", Vec::new()),

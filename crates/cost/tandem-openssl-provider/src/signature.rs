@@ -18,7 +18,11 @@ use crate::key::{self, Key};
 use crate::provider::{Provider, reason};
 
 pub(crate) static ALGORITHMS: [Algorithm; 4] = [
-    Algorithm::new(c"RSA:rsaEncryption:1.2.840.113549.1.1.1", c"provider=tandem", &FUNCTIONS),
+    Algorithm::new(
+        c"RSA:rsaEncryption:1.2.840.113549.1.1.1",
+        c"provider=tandem",
+        &FUNCTIONS,
+    ),
     Algorithm::new(c"ECDSA", c"provider=tandem", &FUNCTIONS),
     Algorithm::new(c"ED25519:1.3.101.112", c"provider=tandem", &FUNCTIONS),
     Algorithm::END,
@@ -26,16 +30,32 @@ pub(crate) static ALGORITHMS: [Algorithm; 4] = [
 
 /// Decryption, which is refused: without it, OpenSSL would say no more than that it is not there.
 pub(crate) static CIPHERS: [Algorithm; 2] = [
-    Algorithm::new(c"RSA:rsaEncryption:1.2.840.113549.1.1.1", c"provider=tandem", &DECRYPTION),
+    Algorithm::new(
+        c"RSA:rsaEncryption:1.2.840.113549.1.1.1",
+        c"provider=tandem",
+        &DECRYPTION,
+    ),
     Algorithm::END,
 ];
 
 static FUNCTIONS: [Dispatch; 9] = [
     row!(1, new, fn(*mut c_void, *const c_char) -> *mut c_void),
     row!(2, refuse, fn(*mut c_void, *mut c_void, *mut Param) -> c_int),
-    row!(3, never, fn(*mut c_void, *mut c_uchar, *mut usize, usize, *const c_uchar, usize) -> c_int),
-    row!(8, begin, fn(*mut c_void, *const c_char, *mut c_void, *mut Param) -> c_int),
-    row!(11, sign, fn(*mut c_void, *mut c_uchar, *mut usize, usize, *const c_uchar, usize) -> c_int),
+    row!(
+        3,
+        never,
+        fn(*mut c_void, *mut c_uchar, *mut usize, usize, *const c_uchar, usize) -> c_int
+    ),
+    row!(
+        8,
+        begin,
+        fn(*mut c_void, *const c_char, *mut c_void, *mut Param) -> c_int
+    ),
+    row!(
+        11,
+        sign,
+        fn(*mut c_void, *mut c_uchar, *mut usize, usize, *const c_uchar, usize) -> c_int
+    ),
     row!(16, free, fn(*mut c_void)),
     row!(20, set, fn(*mut c_void, *mut Param) -> c_int),
     row!(21, settable, fn(*mut c_void, *mut c_void) -> *const Param),
@@ -45,7 +65,11 @@ static FUNCTIONS: [Dispatch; 9] = [
 static DECRYPTION: [Dispatch; 5] = [
     row!(1, new, fn(*mut c_void, *const c_char) -> *mut c_void),
     row!(4, refuse, fn(*mut c_void, *mut c_void, *mut Param) -> c_int),
-    row!(5, never, fn(*mut c_void, *mut c_uchar, *mut usize, usize, *const c_uchar, usize) -> c_int),
+    row!(
+        5,
+        never,
+        fn(*mut c_void, *mut c_uchar, *mut usize, usize, *const c_uchar, usize) -> c_int
+    ),
     row!(6, free, fn(*mut c_void)),
     Dispatch::END,
 ];
@@ -123,7 +147,9 @@ unsafe extern "C" fn begin(
             String::new()
         } else {
             // SAFETY: OpenSSL's names end with a zero byte.
-            unsafe { CStr::from_ptr(digest) }.to_string_lossy().into_owned()
+            unsafe { CStr::from_ptr(digest) }
+                .to_string_lossy()
+                .into_owned()
         };
         let Some(key) = &wanted.key else {
             return 0;
@@ -168,7 +194,11 @@ unsafe fn apply(wanted: &mut Wanted, params: *mut Param) -> c_int {
     let mut is_right = true;
     let take = |name: &CStr, param: &mut Param| {
         // SAFETY: the parameter is OpenSSL's. A number stands for itself in a text.
-        let value = unsafe { param.text().or_else(|| param.integer().map(|it| it.to_string())) };
+        let value = unsafe {
+            param
+                .as_text()
+                .or_else(|| param.as_integer().map(|it| it.to_string()))
+        };
         is_right &= match (name.to_bytes(), value) {
             (b"pad-mode", Some(mode)) => choice.set_padding(&mode),
             (b"saltlen", Some(len)) => choice.set_salt(&len),
@@ -214,7 +244,9 @@ unsafe extern "C" fn sign(
             unsafe { std::slice::from_raw_parts(message, message_len) }
         };
         let Some(scheme) = wanted.choice.scheme(key.public.kind) else {
-            wanted.core.raise(reason::REFUSED, "a padding that TLS does not have");
+            wanted
+                .core
+                .raise(reason::REFUSED, "a padding that TLS does not have");
             return 0;
         };
         match key.client.sign(key.public.id, scheme, message) {
@@ -225,7 +257,9 @@ unsafe extern "C" fn sign(
                 1
             }
             Ok(_) => {
-                wanted.core.raise(reason::SIGN_FAILED, "the signature is too long");
+                wanted
+                    .core
+                    .raise(reason::SIGN_FAILED, "the signature is too long");
                 0
             }
             Err(error) => {
