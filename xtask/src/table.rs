@@ -96,6 +96,7 @@ const MEASURE: &str = "tandem-measure";
 const MEASURE_IO: &str = "tandem-measure-io";
 const KEYSERVER: &str = "tandem-keyserver";
 const KEYCLIENT: &str = "tandem-keyclient";
+const PROVIDER: &str = "tandem-openssl-provider";
 
 /// The whole table, lowest layer first.
 pub(crate) const LAYERS: &[Layer] = &[
@@ -332,8 +333,14 @@ pub(crate) const LAYERS: &[Layer] = &[
         Kind::Adapter,
         &[KEYSERVER, CHANNEL],
     ),
+    Layer::new(
+        PROVIDER,
+        "crates/cost/tandem-openssl-provider",
+        Kind::Adapter,
+        &[KEYCLIENT, KEYSERVER],
+    ),
     Layer {
-        tests_may_use: &[KEYCLIENT],
+        tests_may_use: &[PROVIDER, KEYCLIENT],
         ..Layer::new(
             "tandem-keyserver-io",
             "crates/cost/tandem-keyserver-io",

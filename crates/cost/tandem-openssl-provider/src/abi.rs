@@ -28,7 +28,7 @@ impl Dispatch {
 
 /// A row of a table: the function must have this type.
 macro_rules! row {
-    ($id:expr, $function:expr, fn($($argument:ty),*) $(-> $result:ty)?) => {
+    ($id:expr, $function:expr, fn($($argument:ty),* $(,)?) $(-> $result:ty)?) => {
         $crate::abi::Dispatch {
             id: $id,
             // SAFETY: the type that OpenSSL calls it as is that of its number, which stands here.
@@ -341,8 +341,8 @@ impl Core {
 
     /// Puts an error on OpenSSL's stack of this thread: one of the provider's reasons, and details.
     pub(crate) fn raise(self, reason: u32, details: &str) {
-        // What is formatted with no argument reads none. C's variable arguments are a pointer, or are
-        // passed as one, on the machines that Rust has; what it points to is not read.
+        // A format that names no argument reads none. C passes its `va_list` as a pointer, or in
+        // a register where that is all it has; what it points to is not read.
         let mut no_arguments = [0_usize; 8];
         let format = CString::new(details.replace('%', "%%")).unwrap_or_default();
         // SAFETY: the handle is the core's own; the format names no argument.

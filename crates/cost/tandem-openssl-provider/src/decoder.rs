@@ -146,6 +146,11 @@ unsafe fn read_file(
     match step {
         Step::More | Step::Foreign => 1,
         Step::Key(public, der) => {
+            // What the second step says does not reach everybody: OpenSSL's file loader drops it.
+            if let Err(error) = provider.client() {
+                provider.core.raise(reason::SETTINGS, &error);
+                return 0;
+            }
             let Some(marked) = key_file::wrapped(&der) else {
                 return 0;
             };
@@ -179,12 +184,9 @@ unsafe fn read_key(
     let Some(public) = public.filter(|public| public.family() == family) else {
         return 1;
     };
-    let client = match provider.client() {
-        Ok(client) => client,
-        Err(error) => {
-            provider.core.raise(reason::SETTINGS, &error);
-            return 0;
-        }
+    // `read_file` has said what is wrong with them.
+    let Ok(client) = provider.client() else {
+        return 0;
     };
     let mut key = key::held(Some(Arc::new(Key { public, client })));
     let place: *mut *mut c_void = &raw mut key;
