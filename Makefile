@@ -33,11 +33,11 @@ demo: programs
 	@$(ENSURE) lab
 	$(LAB) demo
 
-## build: target/release/tandem, and tandem-split, tandem-keytap, tandem-mc and libtandem_keytap.so beside it
+## build: target/release/tandem, and beside it the programs and libraries that go into the package with it
 build:
 	@$(ENSURE) rust build
 	@[ -e $(TANDEM) ] || echo 'make: the first build takes some seven minutes on two idle cores'
-	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-keyserver-io --package tandem-mc
+	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-keyserver-io --package tandem-openssl-provider --package tandem-mc
 	@scripts/program-size.sh $(TANDEM)
 
 ## measure: target/release/tandem-measure, which `tandem measure` starts (docs/measuring.md)
@@ -50,7 +50,7 @@ measure:
 programs:
 	@$(ENSURE) rust build
 	@[ -e $(TANDEM) ] || echo 'make: the first build takes some seven minutes on two idle cores'
-	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-keyserver-io --package tandem-mc --package tandem-lab
+	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-keyserver-io --package tandem-openssl-provider --package tandem-mc --package tandem-lab
 
 ## test: every check and every test; those in network namespaces need root
 test: lint
@@ -165,7 +165,7 @@ remedies: programs
 deb:
 	@$(ENSURE) rust build package
 	@[ -e $(PACKAGED) ] || echo 'make deb: the first build takes some six minutes on two cores'
-	$(CARGO) build --locked --profile dist --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-keyserver-io --package tandem-mc
+	$(CARGO) build --locked --profile dist --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-keyserver-io --package tandem-openssl-provider --package tandem-mc
 	@scripts/program-size.sh $(PACKAGED)
 	scripts/make-deb.sh $(PACKAGED) out
 

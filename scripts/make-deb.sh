@@ -56,6 +56,12 @@ if [ -e "$keyserver" ]; then
     put packaging/examples/keyserver.toml usr/share/doc/tandem/examples/keyserver.toml
     put docs/keyserver.md usr/share/doc/tandem/keyserver.md
 fi
+# And the library with which web servers on OpenSSL use it.
+provider=$(dirname "$program")/libtandem_openssl_provider.so
+if [ -e "$provider" ]; then
+    put "$provider" usr/lib/tandem/libtandem_openssl_provider.so
+    strip --strip-unneeded "$root/usr/lib/tandem/libtandem_openssl_provider.so"
+fi
 # The same with the middleboxes' program.
 mc=$(dirname "$program")/tandem-mc
 if [ -e "$mc" ]; then

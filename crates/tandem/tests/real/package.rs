@@ -90,6 +90,10 @@ fn the_package_holds_what_it_says_and_is_the_same_each_time() {
         let is_in = content.lines().any(|line| line.ends_with(path));
         assert_eq!(is_in, keyserver.is_file(), "{path} in {content}");
     }
+    let library = "libtandem_openssl_provider.so";
+    let provider = Path::new(env!("CARGO_BIN_EXE_tandem")).with_file_name(library);
+    let is_in = content.contains(&format!("./usr/lib/tandem/{library}\n"));
+    assert_eq!(is_in, provider.is_file(), "{library} in {content}");
     let keytap = Path::new(env!("CARGO_BIN_EXE_tandem")).with_file_name("tandem-keytap");
     for path in [
         "./usr/bin/tandem-keytap",
