@@ -1,6 +1,8 @@
 //! Unmodified servers on OpenSSL, with the provider loaded: `s_server`, nginx, Apache, HAProxy; and
 //! their clients.
 
+#![allow(dead_code, reason = "tests and a bench each use their part")]
+
 use std::fs;
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt as _;
@@ -72,6 +74,14 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Where the private keys of a web server are.
+#[derive(Clone, Copy)]
+pub(crate) enum Keys {
+    AtKeyServer,
+    /// In its files, for comparison.
+    Private,
+}
+
 /// A server in a process group of its own, without any private key.
 pub(crate) struct Server {
     child: Child,
@@ -121,13 +131,23 @@ impl Server {
 
     /// With a certificate of each kind, and one worker, so that a line of the log is said once.
     pub(crate) fn nginx(place: &Place, kinds: &[&str]) -> Self {
+        Self::nginx_with(place, kinds, Keys::AtKeyServer, 1)
+    }
+
+    pub(crate) fn nginx_with(place: &Place, kinds: &[&str], keys: Keys, workers: usize) -> Self {
         let port = tandem_testkit::free_port();
+        // One place may have several.
+        let name = format!("nginx-{port}");
+        let key = match keys {
+            Keys::AtKeyServer => "web",
+            Keys::Private => "key",
+        };
         let here = place.path("");
         let here = here.display();
         let mut pairs = String::new();
         for kind in kinds {
             pairs += &format!(
-                "ssl_certificate {here}/{kind}.pem; ssl_certificate_key {here}/{kind}.web;\n"
+                "ssl_certificate {here}/{kind}.pem; ssl_certificate_key {here}/{kind}.{key};\n"
             );
         }
         let folders: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
@@ -135,14 +155,14 @@ impl Server {
             .map(|kind| format!("{kind}_temp_path {here}/{kind};\n"))
             .collect();
         let settings = format!(
-            "daemon off; worker_processes 1; pid {here}/nginx.pid; error_log {here}/nginx.log;\n\
+            "daemon off; worker_processes {workers}; pid {here}/{name}.pid; error_log {here}/{name}.log;\n\
              events {{}}\nhttp {{\naccess_log off; {folders}\n\
              server {{ listen 127.0.0.1:{port} ssl; ssl_protocols TLSv1.2 TLSv1.3;\n\
              ssl_ciphers ALL; {pairs} location / {{ return 200 'served\\n'; }} }} }}\n"
         );
-        place.write("nginx.conf", &settings);
-        let words = format!("-p {here} -e {here}/nginx.log -c {here}/nginx.conf");
-        Self::start(place, "nginx", port, &program("nginx"), &words)
+        place.write(&format!("{name}.conf"), &settings);
+        let words = format!("-p {here} -e {here}/{name}.log -c {here}/{name}.conf");
+        Self::start(place, &name, port, &program("nginx"), &words)
     }
 
     /// Processes that are forked before connections come (`mpm_prefork`).
