@@ -29,8 +29,10 @@ help:
 	@sed -n 's/^## \([a-z]*\): \(.*\)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 ## demo: two proxies, an emulated satellite link, a real nginx and a real curl; prints what was saved (root)
-demo: programs
-	@$(ENSURE) lab
+demo:
+	@$(ENSURE) rust build lab
+	@[ -e $(TANDEM) ] || echo 'make: the first build takes some six minutes on two idle cores'
+	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-lab
 	$(LAB) demo
 
 ## build: target/release/tandem, and beside it the programs and libraries that go into the package with it
