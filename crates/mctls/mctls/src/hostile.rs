@@ -59,11 +59,12 @@ impl Passing<'_> {
         let own = Claim::of(&self.group);
         let origin = own.origin;
         let digest = group.digest();
+        let whole = relay.keys.whole_tag(header, &group.parts[0].sealed)?;
         let original = if named { origin } else { digest };
         let claim = Claim::new(forgery.context, forgery.seq, original, digest);
         let old = &self.group.evidence;
         if let Some(context) = &context {
-            let tag = relay.keys.writer_tag(&claim)?;
+            let tag = relay.keys.writer_tag(&claim)?.or(whole);
             let copied = old.writer.unwrap_or([0; TAG_LEN]);
             group.evidence = Evidence {
                 writer: context.has_writer_tag().then(|| tag.unwrap_or(copied)),

@@ -60,10 +60,28 @@ struct ContextKeys {
 /// The keys of one context in one epoch.
 struct Epoch {
     number: u32,
-    aead: LessSafeKey,
-    iv: Zeroizing<[u8; NONCE_LEN]>,
-    writer: Option<hmac::Key>,
+    data: AeadKey,
+    writer: Option<WriterKey>,
     endpoint: Option<hmac::Key>,
+}
+
+/// An AEAD's key with its static IV.
+struct AeadKey {
+    key: LessSafeKey,
+    iv: Zeroizing<[u8; NONCE_LEN]>,
+}
+
+/// The key of writers' tags.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each context and direction"
+)]
+enum WriterKey {
+    /// Over the digest.
+    Digest(hmac::Key),
+    /// Over the ciphertext, where only the endpoint makes groups, of one record, so that no nonce
+    /// comes twice.
+    Whole(AeadKey),
 }
 
 /// All keys of one party in one direction.
@@ -152,7 +170,8 @@ impl DirectionKeys {
         let is_current = |epoch: &Epoch| epoch.number == number;
         if !keys.epoch.as_ref().is_some_and(is_current) {
             let place = place(id, self.direction, number, &self.th);
-            keys.epoch = Some(keys.derive(self.suite, number, &place));
+            let context = self.tags.get(&id);
+            keys.epoch = Some(keys.derive(self.suite, context, number, &place));
         }
         Ok(keys.epoch.as_ref())
     }
@@ -176,11 +195,10 @@ impl DirectionKeys {
         let Some(epoch) = self.epoch(header.context, header.seq)? else {
             return Ok(None);
         };
-        let (aad, nonce) = (Aad::from(header.to_bytes()), nonce(&epoch.iv, header));
-        let payload = &mut out[start..];
-        let tag = epoch.aead.seal_in_place_separate_tag(nonce, aad, payload);
-        let tag = tag.map_err(|_| Check::Aead(header.context))?;
-        out.extend_from_slice(tag.as_ref());
+        let tag = epoch
+            .data
+            .seal(header, &header.to_bytes(), &mut out[start..])?;
+        out.extend_from_slice(&tag);
         Ok(Some(()))
     }
 
@@ -194,7 +212,7 @@ impl DirectionKeys {
         for part in &group.parts {
             let start = text.len();
             text.extend_from_slice(&part.sealed);
-            epoch.open_from(part.header, start, &mut text)?;
+            epoch.data.open_from(part.header, start, &mut text)?;
         }
         Ok(Some(text))
     }
@@ -207,18 +225,35 @@ impl DirectionKeys {
                     return Ok(None);
                 };
                 let mut text = std::mem::take(sealed);
-                epoch.open_from(*header, 0, &mut text)?;
+                epoch.data.open_from(*header, 0, &mut text)?;
                 Ok(Some(text))
             }
             _ => self.open(&group),
         }
     }
 
-    /// The writer's tag of a group; `None`: the right to write was not granted.
+    /// The writer's tag of a group in a context with digests ([`Context::has_digest`]); `None`: the
+    /// right to write was not granted.
     pub(crate) fn writer_tag(&mut self, claim: &Claim) -> Result<Option<Tag>, Error> {
         let epoch = self.epoch(claim.context, claim.seq)?;
-        let key = epoch.and_then(|epoch| epoch.writer.as_ref());
-        Ok(key.map(|key| tag(key, &claim.with(&claim.digest))))
+        Ok(match epoch.and_then(|epoch| epoch.writer.as_ref()) {
+            Some(WriterKey::Digest(key)) => Some(tag(key, &claim.with(&claim.digest))),
+            Some(WriterKey::Whole(_)) | None => None,
+        })
+    }
+
+    /// The writer's tag of a record in a context without digests, over its ciphertext. What stands
+    /// in the header, nonce and key say. `None`: the right to write was not granted.
+    pub(crate) fn whole_tag(
+        &mut self,
+        header: Header,
+        sealed: &[u8],
+    ) -> Result<Option<Tag>, Error> {
+        let epoch = self.epoch(header.context, header.seq)?;
+        match epoch.and_then(|epoch| epoch.writer.as_ref()) {
+            Some(WriterKey::Whole(key)) => key.seal(header, sealed, &mut []).map(Some),
+            Some(WriterKey::Digest(_)) | None => Ok(None),
+        }
     }
 
     /// Whether this party can tell a true writer's tag of this context.
@@ -247,28 +282,41 @@ impl DirectionKeys {
 }
 
 impl ContextKeys {
-    fn derive(&self, suite: Suite, number: u32, place: &[u8]) -> Epoch {
-        let mac = |secret: &Option<Secret>, label| {
-            secret
-                .as_ref()
-                .map(|secret| secret.derive(label, place).key())
+    fn derive(&self, suite: Suite, context: Option<&Context>, number: u32, place: &[u8]) -> Epoch {
+        let aead = |secret: &Secret, key, iv| AeadKey {
+            key: aead_key(suite, secret, key, place),
+            iv: secret.expand(iv, place),
+        };
+        let mac = |secret: &Secret, label| secret.derive(label, place).key();
+        let writer = |secret| match context.is_some_and(Context::has_digest) {
+            true => WriterKey::Digest(mac(secret, "writer")),
+            false => WriterKey::Whole(aead(secret, "writer key", "writer iv")),
         };
         Epoch {
             number,
-            aead: aead_key(suite, &self.read, "key", place),
-            iv: self.read.expand("iv", place),
-            writer: mac(&self.write, "writer"),
-            endpoint: mac(&self.end, "endpoint"),
+            data: aead(&self.read, "key", "iv"),
+            writer: self.write.as_ref().map(writer),
+            endpoint: self.end.as_ref().map(|secret| mac(secret, "endpoint")),
         }
     }
 }
 
-impl Epoch {
+impl AeadKey {
+    /// Seals a record's payload in place, and gives the tag. A header comes once.
+    fn seal(&self, header: Header, aad: &[u8], payload: &mut [u8]) -> Result<Tag, Error> {
+        let (aad, nonce) = (Aad::from(aad), nonce(&self.iv, header));
+        let sealed = self.key.seal_in_place_separate_tag(nonce, aad, payload);
+        let sealed = sealed.map_err(|_| Check::Aead(header.context))?;
+        let mut tag = [0; TAG_LEN];
+        tag.copy_from_slice(sealed.as_ref());
+        Ok(tag)
+    }
+
     /// Opens the record that stands at `start`, and leaves its payload there.
     fn open_from(&self, header: Header, start: usize, text: &mut Vec<u8>) -> Result<(), Error> {
         let aad = Aad::from(header.to_bytes());
         let nonce = nonce(&self.iv, header);
-        let opened = self.aead.open_in_place(nonce, aad, &mut text[start..]);
+        let opened = self.key.open_in_place(nonce, aad, &mut text[start..]);
         let length = opened.map_err(|_| Check::Aead(header.context))?.len();
         text.truncate(start + length);
         Ok(())

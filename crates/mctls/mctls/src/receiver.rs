@@ -149,9 +149,14 @@ impl Receiver {
         if let (Author::Middlebox(author), direction) = (group.author, self.keys.direction()) {
             check_author(context, author, None, direction)?;
         }
-        // Where no tag is due, nothing asks for the digest.
-        let claim = context.filter(|context| context.has_evidence());
+        // What follows from the ciphertext, before that is opened where it is: a digest, if
+        // anything asks for it, or else a tag, if one is due.
+        let claim = context.filter(|context| context.has_digest());
         let claim = claim.map(|_| Claim::of(&group));
+        let whole = match (&claim, group.evidence.writer, group.parts.as_slice()) {
+            (None, Some(_), [part]) => self.keys.whole_tag(part.header, &part.sealed)?,
+            _ => None,
+        };
         let (seq, author) = (group.seq, group.author);
         let evidence = std::mem::take(&mut group.evidence);
         let text = self.keys.open_whole(group)?;
@@ -160,7 +165,14 @@ impl Receiver {
             return control_event(&text, seq).map(Some);
         };
         let trail = match claim {
-            None => Trail::default(),
+            None => {
+                if let Some(found) = evidence.writer
+                    && !whole.is_some_and(|due| same(&due, &found))
+                {
+                    return Err(Check::WriterTag(id).into());
+                }
+                Trail::default()
+            }
             Some(claim) => {
                 self.keys.check_writer(&claim, evidence.writer)?;
                 if let Some(found) = evidence.endpoint

@@ -11,6 +11,7 @@
 //!  place      = k | direction | epoch (4) | th
 //!  record     = Expand-Label(K[k,read] or, for context 0, E, "key" and "iv", place)
 //!  writer     = Expand-Label(K[k,write], "writer", place, 32)
+//!               or, for an AEAD's tag, Expand-Label(K[k,write], "writer key" and "writer iv", place)
 //!  endpoint   = Expand-Label(E, "endpoint", place, 32)
 //!  author     = Expand-Label(L[X,i], "author", direction | th, 32)
 //!  confirm    = HMAC(Expand-Label(L[X,i], "confirm", th, 32),

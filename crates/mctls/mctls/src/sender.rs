@@ -125,7 +125,10 @@ impl Sender {
         out.extend_from_slice(payload);
         let done = self.keys.seal_from(header, sealed, out)?;
         done.ok_or(Misuse::Context(id))?;
-        if evidence.writer.is_some() || evidence.endpoint.is_some() {
+        let is_whole = !self.keys.context(id).is_some_and(Context::has_digest);
+        if is_whole && evidence.writer.is_some() {
+            evidence.writer = self.keys.whole_tag(header, &out[sealed..])?;
+        } else if evidence.writer.is_some() || evidence.endpoint.is_some() {
             let digest = digest(std::iter::once((header, &out[sealed..])));
             let claim = Claim::new(id, header.seq, digest, digest);
             if evidence.writer.is_some() {
@@ -134,6 +137,8 @@ impl Sender {
             if evidence.endpoint.is_some() {
                 evidence.endpoint = self.keys.endpoint_tag(&claim)?;
             }
+        }
+        if sealed > front {
             let mut true_one = Vec::with_capacity(sealed - front);
             evidence.write(self.keys.context(id), &mut true_one);
             out[front..sealed].copy_from_slice(&true_one);

@@ -1,6 +1,6 @@
 //! The test vectors of `docs/mctls13.md`, made by this crate and compared with what stands there.
 //!
-//! One session with two middleboxes and two contexts, out of fixed exporters and shares.
+//! One session with two middleboxes and three contexts, out of fixed exporters and shares.
 
 use crate::config::{PathMode, Right};
 use crate::message::Message;
@@ -14,9 +14,16 @@ use crate::testing::{
 /// The specification, whose vectors stand between two marks.
 const SPECIFICATION: &str = include_str!("../../../../docs/mctls13.md");
 
+/// The context in which nobody may write.
+const READ_ONLY: ContextId = ContextId(3);
+
 fn setup() -> Setup {
     let mut setup = Setup::new(
-        &[&[Right::Read, Right::Write], &[Right::None, Right::Read]],
+        &[
+            &[Right::Read, Right::Write],
+            &[Right::None, Right::Read],
+            &[Right::Read, Right::None],
+        ],
         PathMode::Off,
     );
     setup.terms = setup.terms.with_path(OTHER);
@@ -70,7 +77,7 @@ fn made() -> String {
         });
     let transcript = transcript.expect("as the test has it");
     lines.add("H(offer)", &transcript.offer);
-    let (client, server) = (shares(Endpoint::Client, 2), shares(Endpoint::Server, 2));
+    let (client, server) = (shares(Endpoint::Client, 3), shares(Endpoint::Server, 3));
     let th = th(&configuration, &sid, &transcript);
     lines.add("th", &th);
     for (id, secrets) in all_secrets(&configuration.terms, &th, &client, &server) {
@@ -94,25 +101,32 @@ fn made() -> String {
             lines.add(&format!("confirm[{name},{}]", at.number()), proof);
         }
     }
-    let place = [&[CONTEXT.0, Direction::ToServer as u8, 0, 0, 0, 0], &th[..]].concat();
+    let place = |id: ContextId| [&[id.0, Direction::ToServer as u8, 0, 0, 0, 0], &th[..]].concat();
     let all = all_secrets(&configuration.terms, &th, &client, &server);
-    let secrets = &all[0].1;
-    lines.add(
-        "key[1,to server,0]",
-        &secrets.read.expand::<16>("key", &place)[..],
+    let (read, place_of_first) = (&all[0].1.read, place(CONTEXT));
+    let (key, iv) = (
+        read.expand::<16>("key", &place_of_first),
+        read.expand::<12>("iv", &place_of_first),
     );
-    lines.add(
-        "iv[1,to server,0]",
-        &secrets.read.expand::<12>("iv", &place)[..],
+    lines.add("key[1,to server,0]", &key[..]);
+    lines.add("iv[1,to server,0]", &iv[..]);
+    let (write, place) = (all[2].1.write.as_ref(), place(READ_ONLY));
+    let write = write.expect("as the test has it");
+    let (key, iv) = (
+        write.expand::<16>("writer key", &place),
+        write.expand::<12>("writer iv", &place),
     );
+    lines.add("wkey[3,to server,0]", &key[..]);
+    lines.add("wiv[3,to server,0]", &iv[..]);
     record_lines(&mut session, &mut lines);
     lines.0
 }
 
-/// Records in both contexts and a closing one, as the client sends them and as they arrive.
+/// Records in all contexts and a closing one, as the client sends them and as they arrive.
 fn record_lines(session: &mut Session, lines: &mut Lines) {
     let first = session.sealed(CONTEXT, b"request");
     let second = session.sealed(OTHER, b"body");
+    let third = session.sealed(READ_ONLY, b"trailer");
     let mut out = Vec::new();
     session
         .client
@@ -121,7 +135,8 @@ fn record_lines(session: &mut Session, lines: &mut Lines) {
         .expect("as the test has it");
     lines.add("record 0, sent", &first);
     lines.add("record 1, sent", &second);
-    lines.add("record 2, closing", &records(&out)[0]);
+    lines.add("record 2, sent", &third);
+    lines.add("record 3, closing", &records(&out)[0]);
     let seen = session.forwarded(0, &first);
     assert_eq!(seen, first, "a reader passes on the very bytes");
     let changed = session.replaced(1, &seen, &[b"changed"]).remove(0);
@@ -129,7 +144,9 @@ fn record_lines(session: &mut Session, lines: &mut Lines) {
     let passed = session.forwarded(0, &second);
     let stamped = session.forwarded(1, &passed);
     lines.add("record 1, stamped by 2", &stamped);
-    let arrived = [changed, stamped, records(&out).remove(0)];
+    let third = session.forwarded(0, &third);
+    let third = session.forwarded(1, &third);
+    let arrived = [changed, stamped, third, records(&out).remove(0)];
     let last = session.arrive(&arrived);
     assert_eq!(last, Ok(Some(crate::receiver::Event::Closed)));
 }

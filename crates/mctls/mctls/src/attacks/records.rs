@@ -8,7 +8,8 @@ use crate::hostile::Forgery;
 use crate::keys::Claim;
 use crate::party::{Author, ContextId};
 use crate::receiver::{Event, Provenance};
-use crate::record::{Assembly, Group, Stamp};
+use crate::record::{Assembly, Group, HEADER_LEN, Stamp};
+use crate::secret::TAG_LEN;
 use crate::testing::{CONTEXT, OTHER, Session, Setup, establish, position, records};
 
 use Right::{Read, Write};
@@ -187,6 +188,52 @@ fn a_reader_that_writes_has_no_writers_tag() {
             let refused = relay.receive(&record).map(drop);
             assert_eq!(refused, Err(Check::WriterTag(CONTEXT).into()));
         }
+    }
+}
+
+/// In every shape of the tag: over the digest, and over the ciphertext. It stands in front of it.
+#[test]
+fn a_writers_tag_is_of_its_record_alone() {
+    for shape in [&[Read][..], &[Read, Write]] {
+        let setup = setup(&[shape, shape]);
+        let tag = HEADER_LEN..HEADER_LEN + TAG_LEN;
+        let others: [fn(&mut Session) -> Vec<u8>; 3] = [
+            |session| session.sealed(OTHER, b"data"),
+            |session| {
+                let _first = session.sealed(CONTEXT, b"data");
+                session.sealed(CONTEXT, b"data")
+            },
+            |session| {
+                let mut out = Vec::new();
+                let sealed = session.server.sender.seal(CONTEXT, b"data", &mut out);
+                sealed.expect("as the test has it");
+                records(&out).remove(0)
+            },
+        ];
+        for other in others {
+            let other = other(&mut establish(&setup));
+            let mut session = establish(&setup);
+            let mut record = session.sealed(CONTEXT, b"data");
+            record[tag.clone()].copy_from_slice(&other[tag.clone()]);
+            caught(session.arrive(&[record]), Check::WriterTag(CONTEXT));
+        }
+    }
+}
+
+/// Whoever may read can seal under the same header again, but has no key for the tag.
+#[test]
+fn a_writers_tag_takes_the_key_of_writers() {
+    for shape in [&[Read][..], &[Read, Write]] {
+        let mut session = establish(&setup(&[shape]));
+        let record = session.sealed(CONTEXT, b"data");
+        let relay = &mut session.boxes[FIRST].to_server;
+        let passing = relay.receive(&record).expect("as the test has it");
+        let passing = passing.expect("as the test has it");
+        let header = passing.group.parts[0].header;
+        let claim = Claim::of(&passing.group);
+        let keys = &mut passing.relay.keys;
+        assert_eq!(keys.writer_tag(&claim), Ok(None));
+        assert_eq!(keys.whole_tag(header, &record), Ok(None));
     }
 }
 
