@@ -192,7 +192,6 @@ impl Client {
     async fn handshake(&self, hop: &mut Hop) -> Result<Outcome, Error> {
         let mut state = State::Connecting;
         loop {
-            hop.flush().await?;
             let none = hop.take_frame()?.is_none();
             if hop.session.tls.is_ready() && hop.session.tls.is_mc13() == Some(false) {
                 hop.flush().await?;

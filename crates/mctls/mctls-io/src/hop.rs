@@ -228,14 +228,24 @@ impl Hop {
         }
     }
 
-    /// Sends everything that waits.
+    /// Sends what waits, in as few writes as there are reads: each has its price, also for all who
+    /// read it. So call it only where no further frame is there. A leg that is complete has nothing
+    /// to say that could be of use before the end-to-end session is, and waits for that.
     pub(crate) async fn flush(&mut self) -> Result<(), Error> {
-        let out = &mut self.out.waiting;
-        self.session.tls.take(out)?;
-        for (distance, leg) in Position::all(self.legs.len()).zip(&mut self.legs) {
-            take_leg(&mut leg.tls, self.endpoint, distance, out)?;
-        }
+        self.take_from(|leg, session| session.is_ready() || !leg.is_ready())?;
         Ok(self.out.flush().await?)
+    }
+
+    /// Takes what the sessions have to say: end to end first, then of those legs that are due.
+    fn take_from(&mut self, is_due: impl Fn(&Tls, &Tls) -> bool) -> Result<(), Error> {
+        let (session, out) = (&mut self.session.tls, &mut self.out.waiting);
+        session.take(out)?;
+        for (distance, leg) in Position::all(self.legs.len()).zip(&mut self.legs) {
+            if is_due(&leg.tls, session) {
+                take_leg(&mut leg.tls, self.endpoint, distance, out)?;
+            }
+        }
+        Ok(())
     }
 
     /// Reads more bytes of the hop.
@@ -317,7 +327,8 @@ impl Hop {
             Some(_) | None => self.session.tls.close(),
         }
         let farewell = async {
-            let _ = self.flush().await;
+            let _ = self.take_from(|_, _| true);
+            let _ = self.out.flush().await;
             let _ = self.out.end().await;
         };
         let _ = timeout(FAREWELL, farewell).await;

@@ -13,9 +13,11 @@ mod next;
 mod pace;
 mod pair;
 
+use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use mctls::config::{Configuration, Context};
 use mctls::error::Alert;
@@ -175,9 +177,9 @@ impl Side {
         })
     }
 
-    /// Takes note of how much was read.
-    const fn took(&mut self, length: usize) {
-        if length == 0 {
+    /// Takes note of how much was read, if it was.
+    fn took(&mut self, length: Option<usize>) {
+        if length == Some(0) {
             self.input = Stream::Ended;
         }
     }
@@ -406,11 +408,13 @@ impl Passage {
             let later = later.into_iter().flatten().min();
             let (to_client, to_server) = (to_client.unwrap_or(0), to_server.unwrap_or(0));
             tokio::select! {
-                read = fill(&mut client.read, &mut client.frames), if read_client => {
-                    client.took(read?);
-                }
-                read = fill(&mut server.read, &mut server.frames), if read_server => {
-                    server.took(read?);
+                read = fill_any(
+                    read_client.then_some((&mut client.read, &mut client.frames)),
+                    read_server.then_some((&mut server.read, &mut server.frames)),
+                ) => {
+                    let [from_client, from_server] = read?;
+                    client.took(from_client);
+                    server.took(from_server);
                 }
                 ready = client.write.writable(), if to_client > 0 => ready?,
                 ready = server.write.writable(), if to_server > 0 => ready?,
@@ -540,6 +544,41 @@ impl Passage {
     }
 }
 
+/// Reads more of one neighbour, or of both where both have something: then all of that goes on in
+/// one write. How much, of each that was read.
+async fn fill_any(
+    client: Option<(&mut OwnedReadHalf, &mut Frames)>,
+    server: Option<(&mut OwnedReadHalf, &mut Frames)>,
+) -> Result<[Option<usize>; 2], Error> {
+    let mut client = pin!(fill_one(client));
+    let mut server = pin!(fill_one(server));
+    let either = poll_fn(|context| {
+        let client = client.as_mut().poll(context);
+        let server = server.as_mut().poll(context);
+        match client.is_pending() && server.is_pending() {
+            true => Poll::Pending,
+            false => Poll::Ready([client, server]),
+        }
+    });
+    let [client, server] = either.await;
+    Ok([done(client)?, done(server)?])
+}
+
+/// Reads more of a neighbour; never ends where there is none to read.
+async fn fill_one(from: Option<(&mut OwnedReadHalf, &mut Frames)>) -> Result<usize, Error> {
+    match from {
+        Some((read, frames)) => fill(read, frames).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn done(read: Poll<Result<usize, Error>>) -> Result<Option<usize>, Error> {
+    match read {
+        Poll::Pending => Ok(None),
+        Poll::Ready(read) => read.map(Some),
+    }
+}
+
 /// Sleeps until then; for ever where there is no such moment.
 async fn until(moment: Option<Instant>) {
     match moment {
@@ -577,4 +616,51 @@ fn relayed(
         Verdict::Block => return Err(Error::Blocked),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Both ends of a connection.
+    async fn connection() -> [TcpStream; 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let near = TcpStream::connect(address).await.expect("connected");
+        let (far, _) = listener.accept().await.expect("a connection");
+        [near, far]
+    }
+
+    #[tokio::test]
+    async fn what_both_neighbours_have_said_is_read_at_once() {
+        let mut sides = Vec::new();
+        for _ in 0..2 {
+            let [near, mut far] = connection().await;
+            far.write_all(&[0xb2, 3, 3, 0, 0]).await.expect("written");
+            let side = Side::new(near, Frames::new()).expect("a side");
+            side.read.readable().await.expect("it can be read");
+            sides.push((side, far));
+        }
+        let mut reads = sides.iter_mut();
+        let mut next = || {
+            reads
+                .next()
+                .map(|(side, _)| (&mut side.read, &mut side.frames))
+        };
+        let (client, server) = (next(), next());
+        let read = fill_any(client, server).await.expect("both are read");
+        assert_eq!(read, [Some(5), Some(5)]);
+        for (side, _) in &mut sides {
+            assert_eq!(side.frames.next(), Ok(Some(Frame::Announce)));
+        }
+        let (first, rest) = sides.split_first_mut().expect("two");
+        let (second, far) = rest.first_mut().expect("two");
+        far.write_all(&[0xb2]).await.expect("written");
+        let client = Some((&mut first.0.read, &mut first.0.frames));
+        let server = Some((&mut second.read, &mut second.frames));
+        let read = fill_any(client, server).await.expect("one is read");
+        assert_eq!(read, [None, Some(1)]);
+    }
 }

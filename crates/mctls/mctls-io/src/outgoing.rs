@@ -18,6 +18,9 @@ pub(crate) struct Outgoing {
     pub(crate) waiting: Vec<u8>,
     /// How much of that is written.
     written: usize,
+    /// How often something was.
+    #[cfg(test)]
+    pub(crate) writes: usize,
 }
 
 impl Outgoing {
@@ -26,6 +29,8 @@ impl Outgoing {
             write,
             waiting: Vec::new(),
             written: 0,
+            #[cfg(test)]
+            writes: 0,
         }
     }
 
@@ -36,6 +41,10 @@ impl Outgoing {
             match self.write.write(&self.waiting[self.written..]).await? {
                 0 => return Err(ErrorKind::WriteZero.into()),
                 written => self.written += written,
+            }
+            #[cfg(test)]
+            {
+                self.writes += 1;
             }
         }
         self.waiting.clear();

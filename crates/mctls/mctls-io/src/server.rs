@@ -132,15 +132,15 @@ impl Server {
                 }
                 Some(true | false) | None => {}
             }
-            state = self.advance(hop, state)?;
-            hop.flush().await?;
-            state = match state {
+            state = match self.advance(hop, state)? {
                 State::Running(Handshake::Established(established)) => {
+                    hop.flush().await?;
                     return Ok(Outcome::Session(Box::new(established)));
                 }
                 other => other,
             };
             if none {
+                hop.flush().await?;
                 hop.read().await?;
             }
         }

@@ -203,6 +203,14 @@ impl SessionSender {
 }
 
 #[cfg(test)]
+impl SessionSender {
+    /// How often something was written, in the handshake and since.
+    pub(crate) const fn writes(&self) -> usize {
+        self.out.writes
+    }
+}
+
+#[cfg(test)]
 impl SessionReceiver {
     /// Which legs were resumed, by distance.
     pub(crate) fn resumed(&self) -> Vec<bool> {

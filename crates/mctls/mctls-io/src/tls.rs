@@ -12,6 +12,9 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use mctls::schedule::{LEG_LABEL, LegSecret, SESSION_LABEL, SessionSecret};
 use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::cipher_suite::{
+    TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
+};
 use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::TLS13;
@@ -63,7 +66,9 @@ pub enum KeyExchange {
     Classical,
 }
 
-/// The provider, with these groups.
+/// The provider, with these groups, and suites in the order in which the records' are
+/// ([`mctls::suite::Suite`]): AES-128 protects the data in any case, and processors have
+/// instructions for SHA-256, not for SHA-384, of which the key schedule of each session has much.
 fn provider(key_exchange: KeyExchange) -> Arc<CryptoProvider> {
     let classical = [kx_group::X25519, kx_group::SECP256R1];
     let kx_groups = match key_exchange {
@@ -71,6 +76,11 @@ fn provider(key_exchange: KeyExchange) -> Arc<CryptoProvider> {
         KeyExchange::Classical => classical.to_vec(),
     };
     Arc::new(CryptoProvider {
+        cipher_suites: vec![
+            TLS13_AES_128_GCM_SHA256,
+            TLS13_CHACHA20_POLY1305_SHA256,
+            TLS13_AES_256_GCM_SHA384,
+        ],
         kx_groups,
         ..default_provider()
     })
@@ -289,6 +299,12 @@ impl Tls {
             (None, true) => Some(false),
             (None, false) => None,
         }
+    }
+
+    /// Its cipher suite, once there is one.
+    #[cfg(test)]
+    pub(crate) fn suite(&self) -> Option<rustls::CipherSuite> {
+        Some(self.connection.negotiated_cipher_suite()?.suite())
     }
 
     /// Whether it goes on from an earlier one, without certificates.

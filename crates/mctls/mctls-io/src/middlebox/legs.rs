@@ -202,7 +202,12 @@ impl Legs {
             self.talk(reply.to)?.send(&reply.message)?;
         }
         self.take(Endpoint::Client, to_client)?;
-        self.take(Endpoint::Server, to_server)
+        // The server can do nothing with the proof before the client is ready. It waits for that,
+        // and the server is woken up once for both (specification, section 5, *Order*).
+        match self.is_confirmed() {
+            true => Ok(()),
+            false => self.take(Endpoint::Server, to_server),
+        }
     }
 
     /// The next message that is to be taken, of this endpoint or one that had to wait.

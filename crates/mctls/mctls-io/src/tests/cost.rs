@@ -108,6 +108,17 @@ async fn what_a_handshake_costs_on_the_clients_link() {
     assert!(further < 2_000, "{further} bytes for one more middlebox");
 }
 
+/// Each write wakes somebody up, which costs as much as what it says.
+#[tokio::test]
+async fn a_clients_handshake_takes_three_writes() {
+    let mut server = server().await;
+    let one = middlebox(1, forwards).await;
+    let rights = [[Write, Write]];
+    let pair = super::pair(&mut server, &[&one.address], &rights, PathMode::Off).await;
+    // Hellos; offer; readiness.
+    assert_eq!(pair.client.sender.writes(), 3);
+}
+
 #[tokio::test]
 async fn sixteen_middleboxes_and_255_contexts_work_over_sockets() {
     let mut server = server().await;

@@ -1,6 +1,7 @@
 //! Legs: when they are taken, which, and what their TLS sessions have to be.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mctls::config::{PathMode, Right};
 use mctls::error::{Alert, Breach, Policy};
@@ -10,11 +11,12 @@ use mctls::party::{Endpoint, Position};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::mpsc::unbounded_channel;
 
 use super::pki::pki;
 use super::{
     HEADERS, Interference, bytes, client_settings, connect_with, forwards, interferer, listen,
-    middlebox, server, session,
+    middlebox, server, server_settings, server_with, session,
 };
 use crate::tls::{self, KeyExchange, Tls};
 use crate::{Error, Part};
@@ -133,6 +135,53 @@ async fn a_leg_of_the_other_endpoint_ends_a_session() {
     assert!(is_unexpected(&again), "{again}");
 }
 
+/// A leg frame whose last TLS record has the length of a digest in a message: bind, or confirm.
+fn says_a_digest(bytes: &[u8]) -> bool {
+    let last = bytes.len().checked_sub(5 + 3 + 32 + 1 + 16);
+    last.is_some_and(|last| bytes[last..].starts_with(&[0x17, 3, 3, 0, 52]))
+}
+
+#[tokio::test]
+async fn a_middlebox_keeps_its_proof_for_the_server_until_the_client_is_ready() {
+    for is_ready in [false, true] {
+        let mut settings = server_settings();
+        settings.timeouts.handshake = Duration::from_secs(2);
+        let mut server = server_with(settings).await;
+        let (said, mut digests) = unbounded_channel();
+        let (behind, _injector) = interferer(server.address.clone(), move || -> Interference {
+            let said = said.clone();
+            Box::new(move |frame| {
+                if let Frame::Leg(leg) = frame
+                    && says_a_digest(leg.bytes)
+                {
+                    // The test has seen enough where nobody listens.
+                    let _ = said.send(());
+                }
+                vec![bytes(frame)]
+            })
+        })
+        .await;
+        let one = middlebox(1, forwards).await;
+        // The client's leg: hello, what it says with its offer, and that it is ready.
+        let (before, _injector) = interferer(one.address.clone(), move || -> Interference {
+            Box::new(move |frame| {
+                let is_last = matches!(frame, Frame::Leg(LegFrame { bytes, .. })
+                    if says_a_digest(bytes));
+                match is_last && !is_ready {
+                    true => Vec::new(),
+                    false => vec![bytes(frame)],
+                }
+            })
+        })
+        .await;
+        let settings = client_settings(&[&before.address], &[[Read, No]], PathMode::Off);
+        let _client = session(connect_with(settings, &behind.address).await);
+        assert_eq!(server.next().await.is_ok(), is_ready);
+        let found = std::iter::from_fn(|| digests.try_recv().ok()).count();
+        assert_eq!(found, 1 + usize::from(is_ready), "bind, and confirm");
+    }
+}
+
 /// Finishes a client's handshake over a hop whose frames `wrap` makes, and leaves nothing unsent.
 async fn shake_over(stream: &mut TcpStream, tls: &mut Tls, wrap: impl Fn(&[u8]) -> Vec<u8>) {
     let (mut frames, mut buffer) = (Frames::new(), vec![0; 1 << 14]);
@@ -227,6 +276,37 @@ pub(super) fn shake(client: &mut Tls, server: &mut Tls) {
 fn tls_client(config: rustls::ClientConfig, name: &'static str) -> Tls {
     let name = ServerName::try_from(name).expect("a name");
     Tls::client(&Arc::new(config), name, Part::EndToEnd).expect("a session")
+}
+
+#[test]
+fn sessions_have_the_suite_of_records_where_both_sides_are_ours() {
+    let (one, server) = (pki().middlebox(1), pki().server());
+    let classical = KeyExchange::Classical;
+    let pairs = [
+        (
+            tls::client(pki().roots(), &[], classical),
+            tls::server(&server, &[]),
+        ),
+        (
+            tls::client_leg(pki().roots(), classical),
+            tls::middlebox_server(&one),
+        ),
+        (
+            tls::middlebox_leg(&one, classical),
+            tls::server_leg(&server, pki().roots()),
+        ),
+    ];
+    for ((client, server), name) in pairs
+        .into_iter()
+        .zip(["server.test", "box-1.test", "any.test"])
+    {
+        let mut client = tls_client(client.expect("a configuration"), name);
+        let server = Arc::new(server.expect("a configuration"));
+        let mut server = Tls::server(&server, Part::EndToEnd).expect("a session");
+        shake(&mut client, &mut server);
+        let suite = rustls::CipherSuite::TLS13_AES_128_GCM_SHA256;
+        assert_eq!([client.suite(), server.suite()], [Some(suite); 2], "{name}");
+    }
 }
 
 #[test]
