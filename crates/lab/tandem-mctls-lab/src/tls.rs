@@ -1,10 +1,11 @@
-//! Plain TLS 1.3 by rustls, for the arms that are compared: the key exchange of the arms with
-//! contexts, no resumption.
+//! Plain TLS 1.3 by rustls, for the arms that are compared: key exchange and cipher suite of the
+//! arms with contexts, no resumption.
 
 use std::sync::Arc;
 
 use mctls_io::Identity;
 use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
 use rustls::pki_types::ServerName;
 use rustls::version::TLS13;
@@ -14,9 +15,10 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::route::SERVER;
 
-/// The groups that the arms with contexts use, too.
+/// The groups and the suite that the arms with contexts use, too.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider {
+        cipher_suites: vec![TLS13_AES_128_GCM_SHA256],
         kx_groups: vec![kx_group::X25519, kx_group::SECP256R1],
         ..default_provider()
     })
