@@ -18,6 +18,9 @@ pub mod fuzzing;
 mod resp;
 mod sealed;
 mod server;
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod support;
 mod worker;
 
 pub use address::{Address, AddressError, Login};

@@ -298,3 +298,6 @@ impl Read for Bounded {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -155,22 +155,6 @@ fn a_server_that_is_killed_costs_notes_and_is_used_again_when_it_is_back() {
 }
 
 #[test]
-fn a_server_that_was_restarted_in_between_is_noticed_by_nobody() {
-    let Some(mut server) = RealServer::start(&[]) else {
-        return;
-    };
-    let proxy = proxy(&server.address());
-    written(&proxy, PEER, "before");
-    server.kill();
-    server.start_again();
-    until("a note is there", || {
-        written(&proxy, PEER, "after");
-        let found = recalled(&proxy, PEER);
-        found.is_some_and(|found| texts(&found).contains(&"after"))
-    });
-}
-
-#[test]
 fn a_server_that_closes_after_its_greeting_is_tried_less_and_less_often() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");

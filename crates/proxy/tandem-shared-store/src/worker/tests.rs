@@ -1,13 +1,10 @@
 //! What waits for the thread: its bounds, and that all of it is given back. Not here: what a server
 //! makes of it (`tests/servers.rs`).
 
-#[path = "../../tests/support/mod.rs"]
-mod support;
-
 use std::sync::mpsc::channel;
 
 use super::*;
-use support::RealServer;
+use crate::support::{self, RealServer};
 
 const PEER: PeerId = PeerId([1; 32]);
 
@@ -124,4 +121,52 @@ fn who_has_waited_too_long_for_notes_gets_none() {
         assert_eq!(heard.try_recv().ok(), expected);
         assert_eq!(number(&proxy, "shared_store_recalls_failed"), 1);
     }
+}
+
+#[test]
+fn after_a_restart_the_connection_is_made_anew_and_nothing_is_lost() {
+    let Some(mut server) = RealServer::start(&[]) else {
+        return;
+    };
+    let (proxy, mut worker) = proxy(&server.address());
+    for (number_of_notes, restarts) in [(1, true), (2, false)] {
+        proxy.note(PEER, b"note".to_vec());
+        assert!(turn(&mut worker));
+        assert_eq!(
+            number(&proxy, "shared_store_notes_written"),
+            number_of_notes
+        );
+        assert_eq!(number(&proxy, "shared_store_connected"), 1);
+        if restarts {
+            server.kill();
+            server.start_again();
+        }
+    }
+    assert_eq!(number(&proxy, "shared_store_failures"), 0);
+}
+
+#[test]
+fn a_server_that_reads_nothing_holds_the_thread_for_a_moment() {
+    let Some(server) = RealServer::start(&[]) else {
+        return;
+    };
+    let (proxy, mut worker) = proxy(&server.address());
+    proxy.note(PEER, b"note".to_vec());
+    assert!(turn(&mut worker));
+    server.signal("STOP");
+    // More than a socket holds.
+    for _ in 0..MAX_BATCH {
+        proxy.note(PEER, vec![0; 30_000]);
+    }
+    let (said, heard) = channel();
+    std::thread::spawn(move || {
+        turn(&mut worker);
+        // It fails only where the test has given up.
+        let _ = said.send(worker);
+    });
+    let worker = heard.recv_timeout(support::PATIENCE);
+    server.signal("CONT");
+    worker.expect("it waits no longer");
+    let dropped = number(&proxy, "shared_store_notes_dropped");
+    assert_eq!(dropped, MAX_BATCH as u64);
 }
