@@ -32,13 +32,13 @@ pub fn floor_bytes(exchange: &Exchange, phases: &Phases) -> Option<usize> {
     Some(fresh + FLIGHT_HEADERS * phases.flights)
 }
 
-/// The floor of a handshake of TLS 1.3 whose server signs with so many bytes and whose client shows
-/// no certificate. `None` for older versions, where the server asked for another hello, and for
-/// messages that do not parse.
+/// The floor of a handshake of TLS 1.3 whose signatures have so many bytes: the server's, and the
+/// client's where it shows a certificate. `None` for older versions, where the server asked for
+/// another hello, and for messages that do not parse.
 pub fn floor_bytes_in_tls13(
     exchange: &Exchange,
     phases: &Phases,
-    signature: usize,
+    signatures: usize,
 ) -> Option<usize> {
     /// Around a message in a protected record: the message's header, the content's type, the tag
     /// (RFC 8446, sections 4 and 5.2).
@@ -75,7 +75,7 @@ pub fn floor_bytes_in_tls13(
         _ => 32,
     };
     let hellos = client.random().len() + client.session_id().len() + server.random().len();
-    let fresh = hellos + shares + answer.len() + signature + hash + hash + AROUND_FINISHED;
+    let fresh = hellos + shares + answer.len() + signatures + hash + hash + AROUND_FINISHED;
     Some(fresh + FLIGHT_HEADERS * phases.flights)
 }
 

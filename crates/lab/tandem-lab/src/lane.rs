@@ -378,8 +378,9 @@ impl Lane {
         if let (Some(exchange), Some(phases), None) =
             (&trial.exchange, &trial.phases, trial.row.floor_bytes)
         {
-            let signature = self.endpoints.key.signature_len();
-            let floor = floor_bytes_in_tls13(exchange, phases, signature);
+            let signers = 1 + usize::from(self.client.is_some());
+            let signatures = signers * self.endpoints.key.signature_len();
+            let floor = floor_bytes_in_tls13(exchange, phases, signatures);
             trial.row.floor_bytes = floor.map(|bytes| bytes as u64);
         }
         // Only where the server sent certificates, and in clear, can be told how they crossed.
