@@ -308,6 +308,23 @@ pub(crate) mod tests {
             floor_bytes_in_tls13(&exchange, &phases, 2_420),
             Some(hellos + 2_420 + 32 + 53 + 3 * 28)
         );
+        // A client that shows a certificate has finished behind it, where the server has it.
+        let shown = [sealed(900), sealed(281), sealed(53)].concat();
+        let seen = conversation(&[
+            (true, &message(1, &client)),
+            (false, &[message(2, &server), sealed(6_000)].concat()),
+            (true, &shown),
+            (false, &sealed(90)),
+        ]);
+        let exchange = Exchange::find(&seen, &seen, 443).ok_or("no connection found")?;
+        let with_chain = Phases::of(&exchange).ok_or("no handshake found")?;
+        let whole = exchange.up.sent.bytes().len();
+        assert_eq!(
+            (with_chain.up_end, phases.up_end),
+            (whole, whole - 905 - 286)
+        );
+        let arrived = exchange.up.received.time_of(whole);
+        assert_eq!(Some(with_chain.finished), arrived);
         Ok(())
     }
 

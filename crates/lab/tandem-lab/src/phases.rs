@@ -26,7 +26,7 @@ pub struct Phases {
     /// Behind the server's Finished. In TLS 1.3: what the client had when it sent its own.
     pub down_end: usize,
     /// When the client had the server's Finished. In TLS 1.3: when the client sent its own, which
-    /// it does at once.
+    /// it does at once, or, behind a certificate of the client's, when the server had it.
     pub finished: Moment,
     /// When the client had the first byte of application data. In TLS 1.3 that cannot be told from
     /// session tickets: `None`.
@@ -74,12 +74,26 @@ impl Phases {
     }
 
     fn of_tls13(exchange: &Exchange, version: ProtocolVersion) -> Option<Self> {
+        /// A protected Finished without padding, with SHA-256 and SHA-384: the message's header,
+        /// the inner type and the tag around it (RFC 8446, sections 4.4.4 and 5.2).
+        const FINISHED: [usize; 2] = [4 + 32 + 1 + 16, 4 + 48 + 1 + 16];
         let sent = &exchange.up.sent;
-        let client_finished = first_of(sent.bytes(), ContentType::ApplicationData)?;
-        let finished = sent.time_of(client_finished.range.end)?;
+        let first = first_of(sent.bytes(), ContentType::ApplicationData)?;
+        // In front of it a client may show a certificate, in records of their own. That crosses the
+        // link, too, so that the handshake is over where the server has it.
+        let mut records = Records::new(sent.bytes()).map_while(Result::ok);
+        let last = records.find(|record| {
+            record.header.content_type == ContentType::ApplicationData
+                && FINISHED.contains(&record.fragment.len())
+        });
+        let up_end = last.map_or(first.range.end, |record| record.range.end);
+        let finished = match up_end == first.range.end {
+            true => sent.time_of(up_end)?,
+            false => exchange.up.received.time_of(up_end)?,
+        };
         Some(Self {
             version,
-            up_end: client_finished.range.end,
+            up_end,
             down_end: exchange.down.received.length_at(finished),
             finished,
             first_byte: None,
