@@ -4,11 +4,13 @@
 //! Is not: whether this key server is asked.
 //!
 //! Invariants: a request that was taken ends: answered, or broken. A key server that has requests
-//! and says nothing for the length of a deadline has failed.
+//! and says nothing for the length of a deadline has failed. One that is connected has not failed
+//! because it refuses a further connection.
 
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tandem_channel::{ClientChannel, Connector, KeyExchange, Pin, Protocol};
@@ -28,12 +30,12 @@ const PROTOCOL: Protocol = Protocol {
     name: tandem_keyserver::PROTOCOL,
     key_exchange: KeyExchange::Hybrid,
 };
-/// To each key server; a lost segment on one does not hold up what goes over the other.
-const CONNECTIONS: usize = 2;
 /// Requests on a connection that have no answer yet; the key server reads no more at a time.
 const MAX_PIPELINE: usize = 64;
 /// A connection that ends sooner, without a request, counts as a failure.
 const MIN_LIFE: Duration = Duration::from_secs(1);
+/// Before a connection that was refused beside others is asked for again.
+const AGAIN: Duration = Duration::from_secs(2);
 /// Read at once.
 const PIECE: usize = 4_096;
 
@@ -57,45 +59,70 @@ pub(crate) enum Ended {
 /// All connections to one key server.
 pub(crate) struct Link {
     each: Vec<Sender<Work>>,
+    open: Open,
 }
+
+/// Which of its connections are open.
+type Open = Arc<[AtomicBool]>;
 
 impl Link {
     /// Connects, in the background.
     pub(crate) fn start(board: &Arc<Board>, server: usize) -> Self {
-        let each = (0..CONNECTIONS).map(|_| {
+        let connections = board.options.connections.max(1);
+        let open: Open = (0..connections).map(|_| AtomicBool::default()).collect();
+        let each = (0..connections).map(|own| {
             let (to, work) = channel(MAX_PIPELINE);
-            tokio::spawn(keep(Arc::clone(board), server, work));
+            tokio::spawn(keep(
+                Arc::clone(board),
+                server,
+                Arc::clone(&open),
+                own,
+                work,
+            ));
             to
         });
         Self {
             each: each.collect(),
+            open,
         }
     }
 
-    /// Asks over the connection with the most room; `false` where none has any.
+    /// Asks over the connection with the most room, an open one where there is one; `false` where
+    /// it has none.
     pub(crate) fn ask(&self, work: Work) -> bool {
-        let emptiest = self.each.iter().max_by_key(|link| link.capacity());
-        emptiest.is_some_and(|link| link.try_send(work).is_ok())
+        let each = self.each.iter().zip(self.open.iter());
+        let best = each.max_by_key(|(to, open)| (open.load(Ordering::Relaxed), to.capacity()));
+        best.is_some_and(|(to, _)| to.try_send(work).is_ok())
     }
 }
 
 /// Keeps one connection for as long as anybody may ask.
-async fn keep(board: Arc<Board>, server: usize, mut work: Receiver<Work>) {
+async fn keep(board: Arc<Board>, server: usize, open: Open, own: usize, mut work: Receiver<Work>) {
+    let is_open = |is_open| open[own].store(is_open, Ordering::Relaxed);
     while !work.is_closed() {
-        let why = match open(&board, server).await {
+        let why = match connect(&board, server).await {
             Ok(channel) => {
                 if board.servers().reached(server) {
                     tracing::info!(server = board.address(server), "the key server is back");
                 }
-                match talk(&board, server, channel, &mut work).await {
+                is_open(true);
+                let ended = talk(&board, server, channel, &mut work).await;
+                is_open(false);
+                match ended {
                     // It may be there still: one that restarts, or ends what was idle.
                     Ok(()) => continue,
                     Err(why) => why,
                 }
             }
+            // It is there, and has enough connections of this client.
+            Err(why) if open.iter().any(|open| open.load(Ordering::Relaxed)) => {
+                tracing::debug!(server = board.address(server), %why, "a further connection");
+                rest(server, AGAIN, &mut work).await;
+                continue;
+            }
             Err(why) => why,
         };
-        let (was_well, rest, is_last) = {
+        let (was_well, pause, is_last) = {
             let mut servers = board.servers();
             let was_well = servers.failed(server);
             let is_last = servers.to_ask(board.started.elapsed()).is_empty();
@@ -107,19 +134,19 @@ async fn keep(board: Arc<Board>, server: usize, mut work: Receiver<Work>) {
         } else if was_well {
             tracing::warn!(server = address, %why, "the key server cannot be reached; the others are asked");
         }
-        let resting = sleep(rest);
-        tokio::pin!(resting);
-        loop {
-            tokio::select! {
-                () = &mut resting => break,
-                // Handed in before it was known.
-                some = work.recv() => match some {
-                    Some(work) => broken(server, &work),
-                    None => return,
-                },
-            }
-        }
+        rest(server, pause, &mut work).await;
     }
+}
+
+/// Takes requests that were handed in before it was known that there is no connection.
+async fn rest(server: usize, pause: Duration, work: &mut Receiver<Work>) {
+    let breaking = async {
+        while let Some(work) = work.recv().await {
+            broken(server, &work);
+        }
+    };
+    // Nobody can ask any more, or it is time to try again.
+    let _ = timeout(pause, breaking).await;
 }
 
 fn broken(server: usize, work: &Work) {
@@ -127,7 +154,7 @@ fn broken(server: usize, work: &Work) {
     let _ = work.to.send(Ended::Broken(server));
 }
 
-async fn open(board: &Board, server: usize) -> io::Result<ClientChannel> {
+async fn connect(board: &Board, server: usize) -> io::Result<ClientChannel> {
     let settings = board
         .options
         .servers
@@ -145,7 +172,7 @@ async fn open(board: &Board, server: usize) -> io::Result<ClientChannel> {
             Err(error) => Err(io::Error::new(
                 error.kind(),
                 format!(
-                    "it does not admit this channel key, {} ({error})",
+                    "it does not admit this channel key, {}, or has too many connections of it ({error})",
                     board.options.key.name()
                 ),
             )),

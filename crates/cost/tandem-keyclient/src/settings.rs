@@ -34,6 +34,9 @@ pub struct Options {
     /// Handshakes that may wait at a time; further ones fail. 128 by default, which is below the
     /// number of threads that a tokio runtime has for those who wait.
     pub max_waiting: usize,
+    /// Connections to each key server. 2 by default: a lost segment on one does not hold up what
+    /// goes over the other.
+    pub connections: usize,
 }
 
 impl Options {
@@ -46,6 +49,7 @@ impl Options {
             patience: Duration::from_millis(100),
             deadline: Duration::from_secs(2),
             max_waiting: 128,
+            connections: 2,
         }
     }
 

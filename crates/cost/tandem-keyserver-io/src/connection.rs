@@ -60,8 +60,7 @@ pub(crate) async fn serve(
         return;
     };
     let Some(place) = peers.take(&peer) else {
-        desk.numbers.refused_connections.add(1);
-        tracing::debug!("a client has too many connections");
+        desk.refuse_connection(peer);
         return;
     };
     let counted = desk.numbers.connections.hold();

@@ -18,7 +18,7 @@ use crate::settings::{Loaded, PeerId};
 /// Requests of one client that wait for their turn.
 const MAX_WAITING: usize = 256;
 
-/// Between two lines of the log about an audit log that cannot be written.
+/// Between two lines of the log about the same trouble.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// An answer on its way to its connection, and the place that the request had in its pipeline.
@@ -69,6 +69,7 @@ pub(crate) struct Desk {
     came: Condvar,
     audit: Mutex<Option<Audit>>,
     audit_failure_told_at: Mutex<Option<Instant>>,
+    crowd_told_at: Mutex<Option<Instant>>,
     started: Instant,
 }
 
@@ -93,6 +94,7 @@ impl Desk {
             numbers: Numbers::new(),
             audit: Mutex::new(open_audit(&loaded)?),
             audit_failure_told_at: Mutex::new(None),
+            crowd_told_at: Mutex::new(None),
             buckets: Mutex::new(full_buckets(&loaded, Duration::ZERO)),
             loaded: RwLock::new(Arc::new(loaded)),
             turns: Mutex::new(Turns::new(MAX_WAITING)),
@@ -214,18 +216,36 @@ impl Desk {
         }
     }
 
+    /// Refuses a connection of a client that has as many as it may.
+    pub(crate) fn refuse_connection(&self, peer: PeerId) {
+        self.numbers.refused_connections.add(1);
+        if let Some(peer) = self.loaded().peers.get(&peer)
+            && is_due(&self.crowd_told_at)
+        {
+            tracing::warn!(client = peer.name, "it has too many connections");
+        }
+    }
+
     fn audit_failed(&self, path: &std::path::Path, error: &std::io::Error) {
         self.numbers.audit_failures.add(1);
-        let mut told_at = locked(&self.audit_failure_told_at);
-        if told_at.is_some_and(|at| at.elapsed() < TOLD_EVERY) {
+        if !is_due(&self.audit_failure_told_at) {
             return;
         }
-        *told_at = Some(Instant::now());
         tracing::error!(
             path = %path.display(), %error,
             "the audit log cannot be written: without its line no signature is given; make room, or send SIGHUP after the file has been moved"
         );
     }
+}
+
+/// Whether it was not told lately, and is now.
+fn is_due(told_at: &Mutex<Option<Instant>>) -> bool {
+    let mut told_at = locked(told_at);
+    let is_due = told_at.is_none_or(|at| at.elapsed() >= TOLD_EVERY);
+    if is_due {
+        *told_at = Some(Instant::now());
+    }
+    is_due
 }
 
 fn asked(job: &Job) -> Asked<'_> {

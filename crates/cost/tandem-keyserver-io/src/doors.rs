@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Handshakes at a time.
 const MAX_STRANGERS: usize = 256;
-/// Of these, from one address: all workers of a web server may start at once.
+/// Of these, from one address: workers of a web server start at once. Those beyond try again.
 const MAX_FROM_ADDRESS: usize = 64;
-/// Connections of one client: a pool for each worker process.
-const MAX_OF_PEER: usize = 128;
+/// Connections of one client: some for each of its processes, which share its key.
+const MAX_OF_PEER: usize = 1_024;
 
 /// Places that are taken, by whom.
 #[derive(Debug)]

@@ -3,6 +3,9 @@
 
 mod common;
 
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -76,6 +79,78 @@ fn a_key_server_that_starts_again_is_used_again() {
     assert_eq!(sign(), Err(SignError::NoServer));
     let _again = Served::start_at(&place, "a", &address, &[]);
     wait_until("the key server", || sign().is_ok());
+}
+
+#[test]
+fn many_processes_of_a_web_server_have_connections() {
+    let place = place(&[("web", 1_000)], &["a"]);
+    let served = Served::start(&place, "a");
+    // Each has a thread and connections of its own, as processes have.
+    let clients: Vec<_> = (0..80)
+        .map(|_| patient(&place, "web", &[&served]))
+        .collect();
+    for client in &clients {
+        assert!(client.connect().is_ok());
+    }
+    for (at, client) in clients.iter().enumerate() {
+        wait_until("a signature", || {
+            let signed = client.sign(id_of(&place), SCHEME, &message());
+            // Too many may knock at once, and come again.
+            assert!(
+                matches!(signed, Ok(_) | Err(SignError::NoServer)),
+                "{at}: {signed:?}"
+            );
+            signed.is_ok()
+        });
+    }
+}
+
+#[test]
+fn a_key_server_that_refuses_a_second_connection_is_used_over_the_first() {
+    let place = place(&[("web", 1_000)], &["a"]);
+    let served = Served::start(&place, "a");
+    let (way, refused) = narrow_way(&served);
+    let way = KeyServer {
+        address: way,
+        ..served.as_server()
+    };
+    let client = Client::new(Options {
+        servers: vec![way],
+        ..patient_options(&place, "web", &[&served])
+    });
+    let sign = || client.sign(id_of(&place), SCHEME, &message());
+    wait_until("a first signature", || sign().is_ok());
+    let enough = refused.load(Ordering::SeqCst) + 2;
+    wait_until("more refusals", || {
+        assert!(sign().is_ok());
+        refused.load(Ordering::SeqCst) >= enough
+    });
+}
+
+/// A way to the key server that lets the first connection through and closes all others; and how
+/// many it has closed.
+fn narrow_way(served: &Served) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound").to_string();
+    let refused = Arc::new(AtomicUsize::new(0));
+    let (to, count) = (served.address, Arc::clone(&refused));
+    thread::spawn(move || {
+        let (ours, _) = listener.accept().expect("a client");
+        let theirs = TcpStream::connect(to).expect("it listens");
+        for (from, to) in [(&ours, &theirs), (&theirs, &ours)] {
+            let mut from = from.try_clone().expect("a socket");
+            let mut to = to.try_clone().expect("a socket");
+            thread::spawn(move || {
+                let _ = std::io::copy(&mut from, &mut to);
+                let _ = to.shutdown(Shutdown::Both);
+            });
+        }
+        for further in listener.incoming() {
+            drop(further);
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    (address, refused)
 }
 
 #[test]

@@ -43,7 +43,9 @@ impl Provider {
         let path = self.core.setting(c"settings").ok_or_else(|| {
             "openssl.cnf: the provider's section has no `settings = FILE`".to_owned()
         })?;
-        let options = Options::of_file(Path::new(&path)).map_err(|error| error.to_string())?;
+        let mut options = Options::of_file(Path::new(&path)).map_err(|error| error.to_string())?;
+        // For each process, of which a server may have hundreds, and each signs one at a time.
+        options.connections = 1;
         // Two clients with the same settings would have connections of their own.
         let settings = format!("{} {options:?}", options.key.name());
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
