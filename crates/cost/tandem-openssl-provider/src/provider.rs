@@ -72,5 +72,7 @@ fn say_what_happens() {
         .with_max_level(tracing::Level::WARN)
         .with_ansi(false)
         .with_writer(std::io::stderr)
+        // A failed write would be said to standard error, which panics where that fails, too.
+        .log_internal_errors(false)
         .try_init();
 }

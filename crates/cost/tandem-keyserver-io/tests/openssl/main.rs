@@ -290,6 +290,27 @@ fn a_second_key_server_takes_over() {
 }
 
 #[test]
+fn a_full_disk_costs_lines_of_the_log_and_no_connection() {
+    if !tandem_testkit::has(&["openssl", "curl"]) {
+        return;
+    }
+    let place = place(&["p256"], &["a"]);
+    let mut served = Served::start(&place, "a");
+    let address = served.address.to_string();
+    follow_the_guide(&place, &["p256"], &[&served], PATIENT);
+    // Its standard error, to which each write fails.
+    let log = place.path("s_server-p256.log");
+    std::os::unix::fs::symlink("/dev/full", log).expect("a link");
+    let server = Server::s_server(&place, "p256");
+    let is_served = || server.serves(&place, "p256", "1.3");
+    assert!(is_served());
+    served.kill();
+    assert!(!is_served());
+    let _again = Served::start_at(&place, "a", &address, &[]);
+    wait_until("the key server", is_served);
+}
+
+#[test]
 fn the_key_signs_handshakes_and_nothing_else() {
     if !tandem_testkit::has(&["openssl", "nginx"]) {
         return;
