@@ -83,6 +83,14 @@ impl Options {
         if servers.is_empty() {
             return Err(wrong("names no [[server]]".to_owned()));
         }
+        // No key server knows one that is made here.
+        if matches!(file.channel_key.try_exists(), Ok(false)) {
+            let reason = "there is no channel key; make it with tandem keyserver --channel-key";
+            return Err(ClientError::Content {
+                path: file.channel_key,
+                reason: reason.to_owned(),
+            });
+        }
         let mut options = Self::new(ChannelKey::kept_in(&file.channel_key)?, servers);
         let bounded = |name: &str, millis: u64| match millis {
             1..=60_000 => Ok(Duration::from_millis(millis)),
@@ -124,6 +132,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("keyclient.toml");
         let channel_key = folder.path().join("web.key");
+        ChannelKey::kept_in(&channel_key).expect("made");
         let head = format!("channel-key = {channel_key:?}\n");
         let read = |rest: &str| {
             std::fs::write(&path, format!("{head}{rest}")).expect("ours");
@@ -144,5 +153,9 @@ mod tests {
             let error = read(rest).expect_err("wrong");
             assert!(error.contains(says), "{error}");
         }
+        std::fs::remove_file(&channel_key).expect("ours");
+        let error = read(&server).expect_err("no key");
+        assert!(error.contains("there is no channel key"), "{error}");
+        assert!(!channel_key.exists(), "none is made");
     }
 }

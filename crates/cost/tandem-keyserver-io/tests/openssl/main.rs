@@ -400,6 +400,18 @@ fn what_is_wrong_is_said_when_the_server_starts() {
         error.contains("is no public key of a kind that key servers have"),
         "{error}"
     );
+    // A channel key that is not there: none is made, which no key server would know.
+    let right = place.text("keyclient.toml");
+    place.write(
+        "keyclient.toml",
+        &right.replace("web.channel", "wbe.channel"),
+    );
+    let error = start("-cert p256.pem -key p256.web");
+    assert!(
+        error.contains("wbe.channel: there is no channel key"),
+        "{error}"
+    );
+    assert!(!place.path("wbe.channel").exists());
     // Settings that are not there, or wrong.
     place.write("keyclient.toml", "deadline-ms = 0\n");
     let error = start("-cert p256.pem -key p256.web");
