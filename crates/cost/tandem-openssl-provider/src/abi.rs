@@ -148,6 +148,15 @@ impl Param {
         }
     }
 
+    /// With an `int`, which C reads where it lies, aligned.
+    pub(crate) fn integer(key: &'static CStr, number: &'static c_int) -> Self {
+        Self {
+            data: (&raw const *number).cast_mut().cast(),
+            size: size_of::<c_int>(),
+            ..Self::described(key, kind::INTEGER)
+        }
+    }
+
     /// With a text. OpenSSL reads up to the zero byte behind it.
     pub(crate) fn text(key: &'static CStr, text: &'static CStr) -> Self {
         Self::of(key, kind::TEXT, text.to_bytes())

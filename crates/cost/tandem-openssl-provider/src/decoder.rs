@@ -33,7 +33,7 @@ const MARKED: &CStr = c"provider=tandem,input=der,structure=tandem";
 const STRUCTURE: &CStr = c"tandem";
 
 /// OSSL_OBJECT_PKEY.
-const IS_KEY: c_int = 2;
+static IS_KEY: c_int = 2;
 
 /// Most bytes of a line that are read at once.
 const LINE: usize = 1_024;
@@ -154,9 +154,8 @@ unsafe fn read_file(
             let Some(marked) = key_file::wrapped(&der) else {
                 return 0;
             };
-            let object = IS_KEY.to_ne_bytes();
             give(&[
-                Param::of(c"type", kind::INTEGER, &object),
+                Param::integer(c"type", &IS_KEY),
                 Param::text(c"data-type", name_of(public.family())),
                 Param::text(c"data-structure", STRUCTURE),
                 Param::of(c"data", kind::BYTES, &marked),
@@ -190,9 +189,8 @@ unsafe fn read_key(
     };
     let mut key = key::held(Some(Arc::new(Key { public, client })));
     let place: *mut *mut c_void = &raw mut key;
-    let object = IS_KEY.to_ne_bytes();
     let taken = give(&[
-        Param::of(c"type", kind::INTEGER, &object),
+        Param::integer(c"type", &IS_KEY),
         Param::text(c"data-type", name_of(family)),
         Param::reference(place),
         Param::END,
