@@ -4,6 +4,7 @@
 //! Is not: which key server is asked; that is `fetch`'s. What is said to it is `link`'s.
 
 use std::fmt;
+use std::mem;
 use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -37,7 +38,26 @@ struct Shared {
 
 struct Thread {
     process: u32,
-    to: UnboundedSender<Wanted>,
+    /// There until it is dropped.
+    to: Option<UnboundedSender<Wanted>>,
+}
+
+impl Thread {
+    /// The way to it, if it is this process's and still there.
+    fn way(&self) -> Option<&UnboundedSender<Wanted>> {
+        let to = self.to.as_ref().filter(|to| !to.is_closed());
+        to.filter(|_| self.process == process::id())
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        if self.process != process::id() {
+            // A fork has a copy of its parent's runtime: its locks may be held for ever, and its
+            // wake-ups reach the parent.
+            mem::forget(self.to.take());
+        }
+    }
 }
 
 impl fmt::Debug for Client {
@@ -104,11 +124,8 @@ impl Client {
             .thread
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some(thread) = thread.as_ref()
-            && thread.process == process::id()
-            && !thread.to.is_closed()
-        {
-            return Ok(thread.to.clone());
+        if let Some(to) = thread.as_ref().and_then(Thread::way) {
+            return Ok(to.clone());
         }
         let (to, wanted) = unbounded_channel();
         fetch::start(self.shared.options.clone(), wanted).map_err(|error| {
@@ -117,7 +134,7 @@ impl Client {
         })?;
         *thread = Some(Thread {
             process: process::id(),
-            to: to.clone(),
+            to: Some(to.clone()),
         });
         Ok(to)
     }
@@ -149,5 +166,23 @@ fn aside<T>(wait: impl FnOnce() -> T) -> T {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
         // A runtime of one thread, or none.
         _ => wait(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fork_leaves_the_thread_of_its_parent_alone() {
+        let own = process::id();
+        for (process, is_ended) in [(own, true), (own + 1, false)] {
+            let (to, wanted) = unbounded_channel();
+            drop(Thread {
+                process,
+                to: Some(to),
+            });
+            assert_eq!(wanted.is_closed(), is_ended);
+        }
     }
 }
