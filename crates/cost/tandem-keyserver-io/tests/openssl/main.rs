@@ -133,7 +133,6 @@ fn nginx_apache_and_haproxy_serve_and_have_no_key() {
             is_public_there |= holds(&public);
         }
         assert!(is_public_there, "the search finds what is there");
-        assert!(!server.log().contains("stale"), "{}", server.log());
     }
     // nginx has both certificates.
     let [nginx, ..] = &servers;
@@ -219,7 +218,7 @@ fn without_a_key_server_full_handshakes_fail_and_sessions_are_resumed() {
         assert_eq!(
             count(&nginx, "sign failed"),
             before + 1,
-            "one line each: {}",
+            "one line of the handshake: {}",
             nginx.log()
         );
         nginx
