@@ -7,15 +7,15 @@
 //! server stays with the default provider. It links no library of OpenSSL.
 //!
 //! ```text
-//!   nginx --> libssl --EVP_DigestSign--> libcrypto --> | provider: message, scheme | --> key server
+//! nginx --> libssl --EVP_DigestSign--> libcrypto --> | provider: message, scheme | --> key server
 //! ```
 //!
 //! Invariants:
 //! - A key file is read, and refused where it is wrong, before a server forks. Connections are made
 //!   with the first signature, by the process that signs.
-//! - A message that is no TLS handshake's leaves no key server a choice: it is not sent.
-//! - Nothing panics across the C boundary. `unsafe` is in `abi`, `entry`, `key`, `decoder` and
-//!   `signature`, which move values between C and the rest.
+//! - A message that is not one of a TLS handshake is not sent.
+//! - Nothing panics across the C boundary: a function has a `guard`, or cannot panic. `unsafe` is
+//!   in `abi`, `entry`, `key`, `decoder` and `signature`, which move values between C and the rest.
 //!
 //! In words: `docs/keyserver.md`, `docs/adr/0041-openssl-provider.md`.
 

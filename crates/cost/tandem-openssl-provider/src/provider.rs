@@ -43,6 +43,8 @@ impl Provider {
         let path = self.core.setting(c"settings").ok_or_else(|| {
             "openssl.cnf: the provider's section has no `settings = FILE`".to_owned()
         })?;
+        // A key that others may read is warned of there.
+        say_what_happens();
         let mut options = Options::of_file(Path::new(&path)).map_err(|error| error.to_string())?;
         // For each process, of which a server may have hundreds, and each signs one at a time.
         options.connections = 1;
@@ -55,7 +57,6 @@ impl Provider {
             return Ok(last.client.clone());
         }
         let client = Client::new(options);
-        say_what_happens();
         *last = Some(Last {
             settings,
             client: client.clone(),

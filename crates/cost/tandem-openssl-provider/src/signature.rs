@@ -135,7 +135,8 @@ unsafe extern "C" fn begin(
     params: *mut Param,
 ) -> c_int {
     guard(0, || {
-        // SAFETY: it comes from `new`, and OpenSSL uses it from one thread at a time.
+        // SAFETY: it comes from `new`; that one thread at a time uses it is the duty of whoever
+        // calls OpenSSL.
         let Some(wanted) = (unsafe { wanted.cast::<Wanted>().as_mut() }) else {
             return 0;
         };
