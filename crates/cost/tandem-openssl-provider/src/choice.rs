@@ -120,11 +120,16 @@ mod tests {
             chosen(KeyKind::P384, "", &[]),
             Some(Scheme::EcdsaP384Sha384)
         );
+        assert_eq!(
+            chosen(KeyKind::P521, "SHA512", &[]),
+            Some(Scheme::EcdsaP521Sha512)
+        );
         assert_eq!(chosen(KeyKind::Ed25519, "", &[]), Some(Scheme::Ed25519));
         for (kind, digest, padding) in [
             (rsa, "SHA1", &[][..]),
             (rsa, "SHA256", &["oaep"]),
             (KeyKind::P256, "SHA384", &[]),
+            (KeyKind::P521, "SHA256", &[]),
             (KeyKind::P256, "SHA256", &["pss"]),
             (KeyKind::Ed25519, "SHA512", &[]),
         ] {

@@ -33,7 +33,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// With a certificate of each of these kinds: `rsa`, `p256`, `p384`, `ed25519`.
+    /// With a certificate of each of these kinds: `rsa`, `p256`, `p384`, `p521`, `ed25519`.
     pub(crate) fn new(kinds: &[&str]) -> Self {
         let place = Self {
             folder: tempfile::tempdir().expect("a folder for the test"),
@@ -43,6 +43,7 @@ impl Place {
                 "rsa" => "rsa:2048",
                 "p256" => "ec -pkeyopt ec_paramgen_curve:prime256v1",
                 "p384" => "ec -pkeyopt ec_paramgen_curve:secp384r1",
+                "p521" => "ec -pkeyopt ec_paramgen_curve:secp521r1",
                 other => other,
             };
             let arguments = format!(

@@ -12,7 +12,7 @@ use common::{Place, Served, allow, wait_until};
 use nix::sys::signal::Signal;
 use servers::{Server, follow_the_guide, openssl, text};
 
-const KINDS: [&str; 4] = ["rsa", "p256", "p384", "ed25519"];
+const KINDS: [&str; 5] = ["rsa", "p256", "p384", "p521", "ed25519"];
 
 /// What a busy machine needs.
 const PATIENT: &str = "patience-ms = 30000\ndeadline-ms = 60000\n";
@@ -71,6 +71,8 @@ fn every_kind_of_key_serves_both_versions() {
         ("p256", "-tls1_2", "1.2 ecdsa_secp256r1_sha256"),
         ("p384", "-tls1_3", "1.3 ecdsa_secp384r1_sha384"),
         ("p384", "-tls1_2", "1.2 ecdsa_secp384r1_sha384"),
+        ("p521", "-tls1_3", "1.3 ecdsa_secp521r1_sha512"),
+        ("p521", "-tls1_2", "1.2 ecdsa_secp521r1_sha512"),
         ("ed25519", "-tls1_3", "1.3 ed25519"),
         ("ed25519", "-tls1_2", "1.2 ed25519"),
     ] {
