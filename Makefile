@@ -31,14 +31,14 @@ help:
 ## demo: two proxies, an emulated satellite link, a real nginx and a real curl; prints what was saved (root)
 demo:
 	@$(ENSURE) rust build lab
-	@[ -e $(TANDEM) ] || echo 'make: the first build takes some six minutes on two idle cores'
+	@[ -e $(TANDEM) ] || echo 'make: the first build takes some four minutes on two idle cores'
 	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-lab
 	$(LAB) demo
 
 ## build: target/release/tandem, and beside it the programs and libraries that go into the package with it
 build:
 	@$(ENSURE) rust build
-	@[ -e $(TANDEM) ] || echo 'make: the first build takes some seven minutes on two idle cores'
+	@[ -e $(TANDEM) ] || echo 'make: the first build takes some four minutes on two idle cores'
 	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-keyserver-io --package tandem-openssl-provider --package tandem-mc
 	@scripts/program-size.sh $(TANDEM)
 
@@ -51,7 +51,7 @@ measure:
 # nothing twice.
 programs:
 	@$(ENSURE) rust build
-	@[ -e $(TANDEM) ] || echo 'make: the first build takes some seven minutes on two idle cores'
+	@[ -e $(TANDEM) ] || echo 'make: the first build takes some four minutes on two idle cores'
 	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-keyserver-io --package tandem-openssl-provider --package tandem-mc --package tandem-lab
 
 ## test: every check and every test; those in network namespaces need root
