@@ -9,7 +9,6 @@
 )]
 
 pub(crate) mod common;
-pub(crate) mod memory;
 pub(crate) mod real;
 pub(crate) mod resolver;
 pub(crate) mod split_site;

@@ -13,12 +13,12 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::support::{common, memory, real, split_site, tunnel_pair};
+use crate::support::{common, real, split_site, tunnel_pair};
 use common::tandem;
-use memory::Patterns;
 use nix::sys::signal::Signal;
 use real::{KeyType, Pki, bytes, has, has_root_and, keytap, skipped, wait_until};
 use split_site::{Running, free_port};
+use tandem_testkit::memory::Patterns;
 use tandem_testkit::{is_installed, not_tried};
 use tunnel_pair::{Pair, Proxy, Site, local, start};
 

@@ -5,12 +5,12 @@ mod common;
 mod servers;
 
 use std::fs;
-use std::io::{Read as _, Seek as _, SeekFrom};
 use std::time::{Duration, Instant};
 
 use common::{Place, Served, allow, wait_until};
 use nix::sys::signal::Signal;
 use servers::{Server, follow_the_guide, openssl, text};
+use tandem_testkit::memory::Patterns;
 
 const KINDS: [&str; 5] = ["rsa", "p256", "p384", "p521", "ed25519"];
 
@@ -101,9 +101,9 @@ fn nginx_apache_and_haproxy_serve_and_have_no_key() {
     follow_the_guide(&place, &["p256", "rsa"], &[&served], PATIENT);
     // SEC 1, ECPrivateKey: the number is in the first octet string; the point is at the end.
     let der = openssl(&place, "ec -in p256.key -outform DER -no_public").stdout;
-    let private = der[7..39].to_vec();
+    let private = Patterns::of(&[der[7..39].to_vec()]);
     let public = openssl(&place, "pkey -in p256.key -pubout -outform DER").stdout;
-    let public = public[public.len() - 64..].to_vec();
+    let public = Patterns::of(&[public[public.len() - 64..].to_vec()]);
     let servers = [
         Server::nginx(&place, &["p256", "rsa"]),
         Server::apache(&place, "p256"),
@@ -130,40 +130,21 @@ fn nginx_apache_and_haproxy_serve_and_have_no_key() {
         }
         let mut is_public_there = false;
         for process in server.processes() {
-            let holds = |bytes| memory_holds(process, bytes);
-            assert!(!holds(&private), "{process}: {}", server.log());
-            is_public_there |= holds(&public);
+            let has_key = private.are_in_process(process);
+            assert!(!has_key, "{process}: {}", server.log());
+            is_public_there |= public.are_in_process(process);
         }
         assert!(is_public_there, "the search finds what is there");
     }
     // nginx has both certificates.
     let [nginx, ..] = &servers;
+    let before = signed(&place, "a").len();
     let said = nginx.visit(
         &place,
         "-tls1_3 -sigalgs rsa_pss_rsae_sha256 -CAfile rsa.pem -verify_return_error",
     );
     assert!(said.contains("Verification: OK"), "{said}");
-}
-
-/// Whether these bytes are in the memory of a process that is ours to read.
-fn memory_holds(process: u32, bytes: &[u8]) -> bool {
-    let maps = fs::read_to_string(format!("/proc/{process}/maps")).expect("it runs");
-    let mut memory = fs::File::open(format!("/proc/{process}/mem")).expect("it is ours");
-    maps.lines().any(|line| {
-        let mut words = line.split_whitespace();
-        let (range, rights) = (
-            words.next().expect("a range"),
-            words.next().expect("rights"),
-        );
-        let (from, to) = range.split_once('-').expect("a range");
-        let number = |text| u64::from_str_radix(text, 16).expect("a number");
-        let (from, to) = (number(from), number(to));
-        let mut page = vec![0; usize::try_from(to - from).expect("a size")];
-        rights.starts_with("rw")
-            && memory.seek(SeekFrom::Start(from)).is_ok()
-            && memory.read_exact(&mut page).is_ok()
-            && page.windows(bytes.len()).any(|window| window == bytes)
-    })
+    assert_eq!(signed(&place, "a")[before..], ["1.3 rsa_pss_rsae_sha256"]);
 }
 
 #[test]
@@ -442,6 +423,8 @@ fn a_server_forks_without_threads_and_ends_when_it_is_told() {
             .expect("it runs")
             .count()
     };
+    // It listens before it forks.
+    wait_until("the worker", || nginx.processes().len() > 1);
     let processes = nginx.processes();
     let [first, worker] = processes[..] else {
         panic!("{processes:?}: one worker");

@@ -13,14 +13,17 @@ const PIECE: usize = 1 << 20;
 const PAGE: usize = 1 << 12;
 
 /// What is looked for.
-pub(crate) struct Patterns {
+#[derive(Debug)]
+pub struct Patterns {
     patterns: Vec<Vec<u8>>,
     /// Which first two bytes a pattern has: most places are passed over by it.
     begins: Vec<bool>,
 }
 
 impl Patterns {
-    pub(crate) fn of(secrets: &[Vec<u8>]) -> Self {
+    /// Of these secrets, each of 8 bytes at least.
+    #[must_use]
+    pub fn of(secrets: &[Vec<u8>]) -> Self {
         let halves = secrets
             .iter()
             .flat_map(|secret| secret.chunks(secret.len() / 2));
@@ -39,7 +42,8 @@ impl Patterns {
     }
 
     /// Whether one of them is in these bytes.
-    pub(crate) fn are_in(&self, bytes: &[u8]) -> bool {
+    #[must_use]
+    pub fn are_in(&self, bytes: &[u8]) -> bool {
         let mut at = 0;
         while at + 1 < bytes.len() {
             let (one, two) = (bytes[at], bytes[at + 1]);
@@ -58,8 +62,12 @@ impl Patterns {
     }
 
     /// Whether one of them is in the memory that this process can write to.
+    ///
+    /// # Panics
+    /// If none of it can be read.
+    #[must_use]
     #[track_caller]
-    pub(crate) fn are_in_process(&self, pid: u32) -> bool {
+    pub fn are_in_process(&self, pid: u32) -> bool {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("it runs");
         let memory = File::open(format!("/proc/{pid}/mem")).expect("it is ours");
         let longest = self.patterns.iter().map(Vec::len).max().unwrap_or_default();
