@@ -14,9 +14,8 @@ use crate::{decoder, key, signature};
 ///
 /// # Safety
 /// As provider-base(7) says: all pointers are OpenSSL's.
-#[unsafe(no_mangle)]
-#[allow(non_snake_case, reason = "the name that OpenSSL looks for")]
-pub(crate) unsafe extern "C" fn OSSL_provider_init(
+#[unsafe(export_name = "OSSL_provider_init")]
+pub(crate) unsafe extern "C" fn init(
     handle: *const c_void,
     functions: *const Dispatch,
     own: *mut *const Dispatch,
@@ -114,7 +113,7 @@ static REASONS: [Item; 5] = [
 unsafe extern "C" fn teardown(provider: *mut c_void) {
     guard((), || {
         if !provider.is_null() {
-            // SAFETY: `OSSL_provider_init` made it; OpenSSL ends it once.
+            // SAFETY: `init` made it; OpenSSL ends it once.
             drop(unsafe { Box::from_raw(provider.cast::<Provider>()) });
         }
     });

@@ -15,18 +15,13 @@ use std::sync::Arc;
 use std::thread::scope;
 use std::time::{Duration, Instant};
 
-use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{
-    DigitallySignedStruct, DistinguishedName, Error, ServerConfig, ServerConnection,
-    SignatureScheme, StreamOwned,
-};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use support::everybody::Everybody;
 use support::forger::{CERTIFICATE, CERTIFICATE_VERIFY, FINISHED, Forger, Forgery};
 use support::{Keys, Pki, Preload, Server, built, program};
-use tandem_testkit::has;
+use tandem_testkit::{free_port, has};
 
 /// What no server accepts.
 const FORGERIES: [Forgery; 6] = [
@@ -117,9 +112,7 @@ impl Drop for Running {
 
 /// A server that is started on a free port, once it listens.
 fn started(server: impl FnOnce(u16) -> Command) -> (Running, u16) {
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    let port = free.local_addr().expect("bound").port();
-    drop(free);
+    let port = free_port();
     let mut server = server(port);
     server.stdout(Stdio::null()).stderr(Stdio::null());
     let server = Running(server.spawn().expect("it is there"));
@@ -166,53 +159,6 @@ fn go_refuses_what_a_holder_of_a_client_s_keys_forges() {
         server
     });
     tries("go", port);
-}
-
-/// Accepts every certificate, or none, and checks signatures as ever.
-#[derive(Debug)]
-struct Everybody(Arc<CryptoProvider>);
-
-impl ClientCertVerifier for Everybody {
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
-    }
-
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn verify_client_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _now: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 /// One connection: the page for a request, or nothing where the handshake is refused.

@@ -7,6 +7,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 #![allow(unused_imports, reason = "each test binary uses a part of this")]
 
+pub(crate) mod everybody;
 pub(crate) mod forger;
 pub(crate) mod keys;
 mod pki;
