@@ -180,7 +180,7 @@ fn with_one_of_two_key_servers_slow_no_handshake_fails() {
         ..patient_options(&place, "web", &[&first, &second])
     });
     let web = Web::start(&place, "p256", &client);
-    first.signal(Signal::SIGSTOP);
+    first.stop();
     for _ in 0..5 {
         assert_eq!(Browser::new(&place, "p256", &TLS13).visit(&web), FULL);
     }
@@ -197,11 +197,12 @@ fn a_key_server_that_answers_nothing_has_failed_until_it_does() {
     });
     let sign = || client.sign(id_of(&place), SCHEME, &message());
     wait_until("a first signature", || sign().is_ok());
-    served.signal(Signal::SIGSTOP);
-    assert!(matches!(
-        sign(),
-        Err(SignError::TooLate | SignError::NoServer)
-    ));
+    served.stop();
+    let signed = sign();
+    assert!(
+        matches!(signed, Err(SignError::TooLate | SignError::NoServer)),
+        "{signed:?}"
+    );
     wait_until("an answer at once", || sign() == Err(SignError::NoServer));
     served.signal(Signal::SIGCONT);
     wait_until("the key server", || sign().is_ok());

@@ -61,7 +61,7 @@ fn a_runtime_with_a_thread_for_each_task_goes_on_while_one_waits() {
     let served = Served::start(&place, "a");
     let client = patient(&place, "web", &[&served]);
     let id = id_of(&place, "p256");
-    served.signal(Signal::SIGSTOP);
+    served.stop();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .build()

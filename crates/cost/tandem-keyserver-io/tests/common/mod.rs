@@ -12,6 +12,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -147,10 +150,22 @@ impl Served {
         }
     }
 
+    /// Stops it, and waits until each of its threads stands still: some may still answer when the
+    /// signal has been sent.
+    pub(crate) fn stop(&self) {
+        self.signal(Signal::SIGSTOP);
+        let stopped = waitpid(self.process(), Some(WaitPidFlag::WUNTRACED));
+        let expected = WaitStatus::Stopped(self.process(), Signal::SIGSTOP);
+        assert_eq!(stopped, Ok(expected));
+    }
+
     /// Sends it this signal.
-    pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
-        let process = i32::try_from(self.child.id()).expect("a process");
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(process), signal).expect("it runs");
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(self.process(), signal).expect("it runs");
+    }
+
+    fn process(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).expect("a process"))
     }
 
     /// Ends it as a crash would.

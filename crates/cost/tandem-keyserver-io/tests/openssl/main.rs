@@ -175,7 +175,7 @@ fn without_a_key_server_full_handshakes_fail_and_sessions_are_resumed() {
         assert!(resumed(version).contains("Reused, TLS"), "{version}");
     }
     // It is there and does not answer: the handshake fails when it is due.
-    served.signal(Signal::SIGSTOP);
+    served.stop();
     let begun = Instant::now();
     assert!(!nginx.serves(&place, "p256", "1.3"));
     assert!(
