@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod examine;
 #[doc(hidden)]
 pub mod fuzzing;
 mod resp;
@@ -24,4 +25,5 @@ mod support;
 mod worker;
 
 pub use address::{Address, AddressError, Login};
+pub use examine::{Fault, examine};
 pub use worker::Valkey;

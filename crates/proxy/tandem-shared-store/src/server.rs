@@ -52,8 +52,11 @@ const UNFIT: [&str; 6] = [
     "NOPERM",
 ];
 
-fn is_unfit(why: &str) -> bool {
-    UNFIT.iter().any(|it| why.starts_with(it))
+fn unfit(reply: &Reply) -> Option<String> {
+    match reply {
+        Reply::Refused(why) if UNFIT.iter().any(|it| why.starts_with(it)) => Some(why.clone()),
+        Reply::Refused(_) | Reply::Done | Reply::List(_) => None,
+    }
 }
 
 impl Trouble {
@@ -191,15 +194,21 @@ impl Server {
     }
 
     fn ask(&mut self, commands: &Commands) -> Result<Vec<Reply>, Trouble> {
+        let replies = self.replies(commands)?;
+        match replies.iter().find_map(unfit) {
+            Some(why) => Err(Trouble::Unfit(why)),
+            None => Ok(replies),
+        }
+    }
+
+    /// A reply to each, refusals among them.
+    pub(crate) fn replies(&mut self, commands: &Commands) -> Result<Vec<Reply>, Trouble> {
         let bounded = self.reader.get_mut();
         bounded.until = Instant::now() + WHOLE;
         bounded.write_all(&commands.bytes)?;
         let mut replies = Vec::with_capacity(commands.count);
         for _ in 0..commands.count {
-            match resp::read(&mut self.reader)? {
-                Reply::Refused(why) if is_unfit(&why) => return Err(Trouble::Unfit(why)),
-                reply => replies.push(reply),
-            }
+            replies.push(resp::read(&mut self.reader)?);
         }
         Ok(replies)
     }
@@ -214,7 +223,7 @@ pub(crate) struct Found {
 }
 
 /// What is sent at once. A password may be in it, for which there is room from the start.
-struct Commands {
+pub(crate) struct Commands {
     bytes: Zeroizing<Vec<u8>>,
     count: usize,
 }
@@ -229,7 +238,7 @@ impl Default for Commands {
 }
 
 impl Commands {
-    fn add(&mut self, words: &[&[u8]]) {
+    pub(crate) fn add(&mut self, words: &[&[u8]]) {
         resp::write(&mut self.bytes, words);
         self.count += 1;
     }

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use support::{PATIENCE, RealServer, until};
 use tandem_engine::PeerId;
-use tandem_shared_store::{Address, Login, Valkey};
+use tandem_shared_store::{Address, Fault, Login, Valkey, examine};
 use tandem_tunnel::SharedStore as _;
 
 const KEY: [u8; 32] = [7; 32];
@@ -376,4 +376,108 @@ fn what_is_no_such_server_is_given_up() {
         let state = proxy.state();
         assert!(state.starts_with("down: "), "{answer:?}: {state}");
     }
+}
+
+/// What a look at it finds.
+fn found(address: &str, password: Option<&str>) -> Result<(), Fault> {
+    let address: Address = address.parse().expect(address);
+    let folder = tempfile::tempdir().expect("a directory");
+    let login = password.map(|text| {
+        let path = folder.path().join("password");
+        std::fs::write(&path, text).expect("ours");
+        Login::read(&path).expect("a line")
+    });
+    let round_trip = examine(&address, login.as_ref(), &KEY)?;
+    assert!(!round_trip.is_zero() && round_trip < PATIENCE);
+    Ok(())
+}
+
+#[test]
+fn a_look_finds_why_it_cannot_be_used_and_changes_nothing() {
+    let Some(mut server) = RealServer::start(&[]) else {
+        return;
+    };
+    let address = server.address();
+    assert_eq!(found(&address, None), Ok(()));
+    assert_eq!(found(&address, Some("any")), Err(Fault::TakesNoPassword));
+    assert_eq!(server.ask(&["DBSIZE"]), "0");
+    server.ask(&["REPLICAOF", "127.0.0.1", "1"]);
+    assert_eq!(found(&address, None), Err(Fault::Replica));
+    server.ask(&["REPLICAOF", "NO", "ONE"]);
+    server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert_eq!(found(&address, None), Err(Fault::Full));
+    server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    server.ask(&["CONFIG", "SET", "requirepass", "secret"]);
+    assert_eq!(found(&address, None), Err(Fault::WantsPassword));
+    assert_eq!(found(&address, Some("guess")), Err(Fault::WrongPassword));
+    assert_eq!(found(&address, Some("secret")), Ok(()));
+    server.signal("STOP");
+    assert_eq!(found(&address, Some("secret")), Err(Fault::Silent));
+    server.signal("CONT");
+    server.kill();
+    assert!(matches!(found(&address, None), Err(Fault::NotThere(_))));
+}
+
+#[test]
+fn a_look_finds_what_a_user_may_not_do_with_and_without_transactions() {
+    let Some(server) = RealServer::start(&["--requirepass", "secret"]) else {
+        return;
+    };
+    let admin = |words: &[&str]| {
+        let words = [&["-a", "secret", "--no-auth-warning"], words].concat();
+        server.ask(&words)
+    };
+    let all = ["+ping", "+ltrim", "+expire", "+lrange"];
+    for more in [&["+multi", "+discard"][..], &[]] {
+        let rules = [
+            &["ACL", "SETUSER", "tandem", "reset", "on", ">pass", "~*"][..],
+            &all,
+            more,
+        ];
+        assert_eq!(admin(&rules.concat()), "OK");
+        // By its port, since a UNIX socket's address names no user.
+        let port = tandem_testkit::free_port();
+        admin(&["CONFIG", "SET", "port", &port.to_string()]);
+        let address = format!("redis://tandem@127.0.0.1:{port}");
+        let outcome = found(&address, Some("pass"));
+        match more {
+            // What cannot be tried without writing is not found.
+            [] => assert_eq!(outcome, Ok(())),
+            _ => assert!(
+                matches!(outcome, Err(Fault::NotPermitted(_))),
+                "{outcome:?}"
+            ),
+        }
+        admin(&["ACL", "SETUSER", "tandem", "+lpush"]);
+        assert_eq!(found(&address, Some("pass")), Ok(()));
+        assert_eq!(admin(&["DBSIZE"]), "0");
+        admin(&["ACL", "SETUSER", "tandem", "-ltrim"]);
+        let outcome = found(&address, Some("pass"));
+        assert!(
+            matches!(outcome, Err(Fault::NotPermitted(_))),
+            "{outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn a_look_tells_another_program_a_closed_port_and_a_name_that_leads_nowhere_apart() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = format!("redis://{}", listener.local_addr().expect("bound"));
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("it comes");
+        let _ = stream.read(&mut [0; 64]);
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    });
+    assert!(matches!(found(&address, None), Err(Fault::NotThis(_))));
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = format!("redis://{}", closed.local_addr().expect("bound"));
+    drop(closed);
+    assert!(matches!(found(&address, None), Err(Fault::NotThere(_))));
+    // Reserved for what is not there (RFC 2606, section 2).
+    let outcome = found("redis://nowhere.invalid", None);
+    assert!(
+        matches!(outcome, Err(Fault::NameNotFound(_))),
+        "{outcome:?}"
+    );
 }

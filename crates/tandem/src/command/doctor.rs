@@ -3,13 +3,16 @@
 //! Is not: a repair. Nothing is changed; what the daemons would refuse at their start is found here
 //! without starting one.
 //!
-//! Invariant: nothing crosses the link but by `--probe`.
+//! Invariant: nothing crosses the link but by `--probe`; a shared store is asked, which is not over
+//! the link, and nothing in it is changed.
 
 mod counts;
 mod files;
 mod machine;
 mod peer;
 mod report;
+#[cfg(feature = "shared-store")]
+mod shared_store;
 
 use std::net::SocketAddr;
 
@@ -143,9 +146,10 @@ fn tunnel_server_side(said: &Settings) -> Result<Report, Failure> {
     let way_out = tunnel::way_out(said)?;
     let mut report = Report::new(format!("server-side on {listen}, tunnel mode"));
     report.add(machine::clock());
-    let (key_check, _) = files::tunnel_key(said.key.as_deref());
+    let (key_check, key) = files::tunnel_key(said.key.as_deref());
     report.add(key_check);
     report.add(files::store(&tunnel_store(role, said)?));
+    report.extend(shared_store(said, key.as_ref())?);
     let asked = ask(
         config::admin(role, said.admin.as_deref())?,
         role_name(role),
@@ -162,6 +166,19 @@ fn tunnel_server_side(said: &Settings) -> Result<Report, Failure> {
         report.extend(counts::tunnel(status));
     }
     Ok(report)
+}
+
+/// Of the server that it shares with others, if there is one.
+#[cfg(feature = "shared-store")]
+fn shared_store(said: &Settings, key: Option<&config::Key>) -> Result<Option<Check>, Failure> {
+    let shared = tunnel::shared_store_server(said)?;
+    Ok(shared.map(|(address, login)| shared_store::check(&address, login.as_ref(), key)))
+}
+
+/// The same in a program that knows none: its settings have been refused.
+#[cfg(not(feature = "shared-store"))]
+fn shared_store(_: &Settings, _: Option<&config::Key>) -> Result<Option<Check>, Failure> {
+    Ok(None)
 }
 
 fn tunnel_store(role: Role, said: &Settings) -> Result<std::path::PathBuf, Failure> {

@@ -80,3 +80,26 @@ fn a_server_side_whose_shared_store_is_not_there_serves_and_says_so() {
     });
     assert_eq!(server_side.end(Signal::SIGTERM), Some(0));
 }
+
+#[cfg(feature = "shared-store")]
+#[test]
+fn doctor_says_why_the_shared_store_cannot_be_used_and_what_to_do() {
+    let pair = Pair::new();
+    let mut command = tandem(&["doctor", "server-side", "--mode", "tunnel"]);
+    let address = format!("unix:{}", pair.path("no-server").display());
+    command
+        .args(["--listen", "127.0.0.1:4433", "--admin", "none"])
+        .args(["--shared-store", &address])
+        .arg("--key")
+        .arg(pair.path("key-0"))
+        .arg("--store")
+        .arg(pair.path("store-b"));
+    let ran = run(&mut command);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let mut lines = ran.stdout.lines();
+    let found = lines.find(|line| line.contains("shared-store"));
+    let found = found.unwrap_or_else(|| panic!("{}", ran.stdout));
+    assert!(found.contains("problem") && found.contains("cannot be reached: No such file"));
+    let to_do = lines.next().unwrap_or_default();
+    assert!(to_do.contains("-> is Valkey or Redis running"), "{to_do}");
+}

@@ -22,6 +22,8 @@ use tandem_tunnel_io::{
 };
 
 pub(in crate::command) use fleet::server;
+#[cfg(feature = "shared-store")]
+pub(in crate::command) use fleet::shared_store_server;
 
 use super::say_ready;
 use crate::exit::Failure;

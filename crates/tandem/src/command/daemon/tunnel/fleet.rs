@@ -36,7 +36,7 @@ pub(super) fn shared_store(
     said: &Settings,
     key: &Key,
 ) -> Result<Option<Arc<dyn SharedStore>>, Failure> {
-    let read = address_and_login(said)?;
+    let read = shared_store_server(said)?;
     Ok(read.map(|(address, login)| {
         let store: Arc<dyn SharedStore> = Arc::new(Valkey::new(address, login, key.bytes()));
         store
@@ -46,11 +46,14 @@ pub(super) fn shared_store(
 /// Whatever the start would refuse of that.
 #[cfg(feature = "shared-store")]
 pub(super) fn check_shared_store(said: &Settings) -> Result<(), Failure> {
-    address_and_login(said).map(drop)
+    shared_store_server(said).map(drop)
 }
 
+/// Where that is, and as whom one comes to it.
 #[cfg(feature = "shared-store")]
-fn address_and_login(said: &Settings) -> Result<Option<(Address, Option<Login>)>, Failure> {
+pub(in crate::command) fn shared_store_server(
+    said: &Settings,
+) -> Result<Option<(Address, Option<Login>)>, Failure> {
     let Some(address) = &said.shared_store else {
         return without_address(said).map(|()| None);
     };
