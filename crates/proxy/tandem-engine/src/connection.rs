@@ -5,6 +5,7 @@
 //! something is held, sent again or given up. Invariant: all that depends on the kind of an object
 //! is decided below here; a data plane names none.
 
+mod answered;
 mod client_key;
 mod client_side;
 mod consent;
@@ -28,6 +29,8 @@ use crate::peer::{Asked, Crossed, Note, Role, TICKET_LIFETIME};
 use crate::rewrite::{Ground, Outgoing};
 use crate::transcript::{Handshake, Pass, Stage};
 
+pub use answered::AnswerWatch;
+use answered::Answering;
 use consent::Consent;
 pub use consent::HandOver;
 use sealed::Sealed;
@@ -75,6 +78,8 @@ pub struct Connection {
     held: Held,
     sealed: Sealed,
     consent: Consent,
+    /// At the client side: who answers whom, where the client may hand in keys.
+    answering: Option<Answering>,
 }
 
 /// What the client-side proxy has told the far side that it holds of the server's flight to come.
@@ -127,6 +132,7 @@ impl Connection {
             held: Held::default(),
             sealed: Sealed::Unread,
             consent: Consent::None,
+            answering: None,
         }
     }
 
@@ -290,6 +296,7 @@ impl Connection {
     /// nothing vouches for its tickets but that a client shows them again. Nobody is told of them
     /// before that.
     pub fn gave_up<S: Store>(&self, streams: Streams<'_>, engine: &mut Engine<S>, moment: Moment) {
+        self.note_answer(engine);
         // The thesis's format has no message for them.
         if engine.codes.is_some() {
             return;

@@ -19,7 +19,7 @@ use crate::peer::{Authorities, Epoch, Note, Peer, PeerId, Peers, Role, SessionTi
 use crate::renewal::Watch;
 use crate::rewrite::thesis::Codes;
 use crate::rewrite::{Ground, LocalSource};
-use crate::sealed::{KeyClient, LateKeys, ReleasedKeys, Sought};
+use crate::sealed::{Answers, KeyClient, LateKeys, ReleasedKeys, Sought};
 use crate::transcript::Handshake;
 
 /// Most notes that wait to be taken: what some hundred handshakes a second make.
@@ -69,6 +69,8 @@ pub struct Engine<S> {
     pub(crate) late: LateKeys<SocketAddr>,
     /// At the client side: clients that hand in keys.
     pub(crate) clients: LateKeys<KeyClient>,
+    /// At the client side: which clients answer which sites with a certificate.
+    pub(crate) answers: Answers,
     peers: Peers,
     /// Which of them the next calls are about.
     facing: PeerId,
@@ -97,6 +99,7 @@ impl<S: Store> Engine<S> {
             keys: ReleasedKeys::default(),
             late: LateKeys::default(),
             clients: LateKeys::default(),
+            answers: Answers::default(),
             peers: Peers::new(role),
             facing: PeerId::OTHER_END,
             notes: None,
@@ -339,6 +342,17 @@ impl<S: Store> Engine<S> {
     pub(crate) fn drop_keys(&mut self, sought: &Sought) {
         let unused = self.keys.drop_beside(sought);
         self.tell_unused(unused);
+    }
+
+    /// Bytes that asking this client for a key is worth at its answer to this site.
+    pub(crate) fn worth_of_answer(&self, client: KeyClient, site: &Site) -> usize {
+        match self.client_certificates {
+            ClientCertificates::Persistent => self.answers.worth(client, site),
+            // No answer is opened.
+            ClientCertificates::None
+            | ClientCertificates::Cii { .. }
+            | ClientCertificates::Filter { .. } => 0,
+        }
     }
 
     /// A client's flight with this chain was not rebuilt at the far side, as it says.

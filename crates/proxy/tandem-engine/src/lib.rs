@@ -39,7 +39,9 @@ mod samples;
 mod sealed;
 mod transcript;
 
-pub use connection::{Connection, HandOver, Moment, Outlook, Said, SealedFlight, Streams};
+pub use connection::{
+    AnswerWatch, Connection, HandOver, Moment, Outlook, Said, SealedFlight, Streams,
+};
 pub use engine::{ClientCertificates, Engine};
 pub use event::{Event, NotOpened, UnusedKey};
 pub use objects::{Flight, Object, Sender, ticket};

@@ -14,14 +14,16 @@
 //! its key is there: opened at the client side, and sealed again at the server side.
 //!
 //! Is: the keys that wait for their connection (`keys`), and for which keys a connection waits
-//! (`late`), the opening (`opening`), what is waited for behind a HelloRetryRequest (`retry`), what
-//! is told of the flight (`message`), and when it is vouched for, and what becomes of the client's
-//! (`crossed`). Is not: record protection (`tandem-seal`), nor the delta.
+//! (`late`), whether a client's key is worth asking for (`offer`) and what the client's answer adds
+//! to that (`answers`), the opening (`opening`), what is waited for behind a HelloRetryRequest
+//! (`retry`), what is told of the flight (`message`), and when it is vouched for, and what becomes
+//! of the client's (`crossed`). Is not: record protection (`tandem-seal`), nor the delta.
 //!
 //! Invariants: whatever is in doubt is not opened, and its records pass as they are; no rebuilt
 //! byte leaves unless all of them have the digest of what the endpoint sent. So whatever a key
 //! seals here, only what the endpoint itself has sealed with it leaves.
 
+mod answers;
 mod crossed;
 mod keys;
 mod late;
@@ -32,6 +34,7 @@ mod opening;
 mod retry;
 mod server_hello;
 
+pub(crate) use answers::{AnswerRead, AnswerReader, Answers};
 pub(crate) use crossed::{ClientStep, Crossed};
 pub(crate) use keys::{Randoms, ReleasedKeys, Sought};
 pub(crate) use late::{Awaited, KeyClient, LateKeys, MAX_CLIENT_WAIT, MAX_WAIT, Wait};

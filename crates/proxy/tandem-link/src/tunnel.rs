@@ -1,4 +1,4 @@
-//! What travels on a stream of the tunnel: tunnel mode, version 5 (ALPN `tandem-tunnel/5`).
+//! What travels on a stream of the tunnel: tunnel mode, version 6 (ALPN `tandem-tunnel/6`).
 //!
 //! A stream carries one TCP connection. The client-side proxy opens it with [`Open`]; after that
 //! each direction is a sequence of frames ([`Frame`]), until one says that the sender's bytes

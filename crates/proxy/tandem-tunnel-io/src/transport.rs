@@ -25,10 +25,10 @@ use tokio::time::Instant;
 
 /// What the two proxies speak over QUIC. The number is the version of what streams say
 /// (`tandem_link::tunnel`): proxies of different versions make no tunnel.
-const OVER_QUIC: &[u8] = b"tandem-tunnel/5";
+const OVER_QUIC: &[u8] = b"tandem-tunnel/6";
 
 /// The same over TCP: with that version its number changes, too.
-const OVER_TCP: &[u8] = b"tandem-tunnel-tcp/5";
+const OVER_TCP: &[u8] = b"tandem-tunnel-tcp/6";
 
 /// Makes connections to the other proxy.
 pub(crate) trait Connect: Send + Sync + 'static {

@@ -3,7 +3,7 @@
 //! Is not: what is held or sent. Invariant: of each direction at most [`STREAM_LIMIT`] bytes are
 //! kept, from the first on, and only while the handshake goes on.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use tandem_engine::{Connection, Engine, Ground, KeyOffer, Moment, Role, Sender, Streams};
 use tandem_link::tunnel::MAX_LEN;
@@ -111,17 +111,19 @@ impl Following {
         }
     }
 
-    /// What is offered of a client at this address, which gives up to so many bytes.
+    /// What is offered to this server of a client at this address, where so many spared bytes are
+    /// worth a round trip.
     pub(crate) fn offer_key<S: Store>(
         &mut self,
         engine: &mut Engine<S>,
+        server: SocketAddr,
         client: (IpAddr, usize),
     ) -> Option<KeyOffer> {
         let streams = Streams {
             client: &self.client,
             server: &self.server,
         };
-        self.connection.offer_key(streams, engine, client)
+        self.connection.offer_key(streams, engine, server, client)
     }
 
     /// The far side waits for the key.

@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tandem_delta::{Delta, DeltaError, Encoding};
-use tandem_engine::{Crossed, Ground, Moment, Outlook, Role, Said, Sender, Stage};
+use tandem_engine::{AnswerWatch, Crossed, Ground, Moment, Outlook, Role, Said, Sender, Stage};
 use tandem_link::tunnel::{self, MAX_HINTS, MAX_LEN, Malformed, Miss, Piece};
 use tandem_store::{ObjectId, Site, Store};
 use tandem_wire::Instant;
@@ -111,6 +111,8 @@ pub(crate) struct Joined {
     /// Client side: the chain of a client's flight that was written and has no answer, once the
     /// handshake is over. In TLS 1.3 that flight ends it.
     written_chain: Option<ObjectId>,
+    /// Client side: what reads the client's answer to a flight that has passed as it is.
+    watch: Option<Box<AnswerWatch>>,
 }
 
 impl Joined {
@@ -138,6 +140,7 @@ impl Joined {
             client_keys: ClientKeys::AsTold,
             asking: Asking::No,
             written_chain: None,
+            watch: None,
         }
     }
 
@@ -196,6 +199,11 @@ impl Joined {
         let near = self.near();
         let (to_come, moment) = (self.flight_to_come(cx), self.moment(cx));
         let Some(following) = &mut self.following else {
+            if let Some(watch) = &mut self.watch
+                && !watch.read(bytes, cx.engine)
+            {
+                self.watch = None;
+            }
             self.writer.bytes(bytes);
             self.lead.sent(bytes.len());
             return;
@@ -525,6 +533,9 @@ impl Joined {
             Over::Passed(pass) => {
                 self.lead = Lead::unfollowed();
                 connection.gave_up(streams, cx.engine, moment);
+                if (self.role, pass) == (Role::ClientSide, tandem_engine::Pass::Tls13) {
+                    self.watch = connection.watch_answer(streams, cx.engine).map(Box::new);
+                }
                 Event::HandshakePassed(pass)
             }
             Over::TooLong => {
@@ -537,6 +548,7 @@ impl Joined {
 
     /// The endpoint sends no more.
     pub(crate) fn endpoint_end<S: Store>(&mut self, cx: &mut Context<'_, S>) {
+        self.watch = None;
         self.say_no_key(cx);
         self.release(Dropped::ServerEnded);
         self.phase = Phase::Plain;
@@ -743,7 +755,8 @@ impl Joined {
             (true, false) => Some(Direction::Open),
             (false, false) => None,
         };
-        if self.following.is_some() && !(self.writer.is_closed() && self.reader.is_closed()) {
+        let is_read_along = self.following.is_some() || self.watch.is_some();
+        if is_read_along && !(self.writer.is_closed() && self.reader.is_closed()) {
             return None;
         }
         Some(Passing {

@@ -1,7 +1,8 @@
 //! What a client's key is asked for: bytes, or time.
 //!
 //! A key that the client releases costs a round trip more. That is worth it where the bytes that it
-//! spares would take longer: `spared * 8 / rate > round trip`.
+//! spares in both directions would take longer: `spared * 8 / rate`, of the server's flight and of
+//! the client's answer together, `> round trip`.
 //!
 //! Is not: how many bytes are spared, which the engine estimates. Invariant: where nothing is known
 //! of the link, and time is preferred, no key is asked for.
@@ -25,6 +26,14 @@ pub struct Least(pub(crate) u16);
 impl Least {
     /// No flight is as long.
     pub const NEVER: Self = Self(u16::MAX);
+
+    /// The number that the engine goes by: none is worth it at [`Self::NEVER`].
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Self::NEVER => usize::MAX,
+            Self(bytes) => usize::from(bytes),
+        }
+    }
 
     /// By what a link carries in a round trip.
     fn of(rate: u64, round_trip: Duration) -> Self {
@@ -57,10 +66,10 @@ impl Prefer {
 
 /// What the server side goes by, of what it knows itself and what it was told: a client side that
 /// prefers bytes has its way.
-pub(crate) fn agreed(own: Option<Least>, offered: u16) -> usize {
+pub(crate) fn agreed(own: Option<Least>, offered: Least) -> Least {
     match (own, offered) {
-        (_, 0) | (None, _) => usize::from(offered),
-        (Some(own), _) => usize::from(own.0),
+        (_, Least(0)) | (None, _) => offered,
+        (Some(own), _) => own,
     }
 }
 
@@ -84,10 +93,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_never_worth_a_round_trip_is_more_than_any_flight() {
+        assert_eq!(Least(u16::MAX - 1).bytes(), 65_534);
+        assert_eq!(Least::NEVER.bytes(), usize::MAX);
+    }
+
+    #[test]
     fn the_server_side_knows_its_direction_better_and_whoever_prefers_bytes_gets_them() {
-        assert_eq!(agreed(None, 450), 450);
-        assert_eq!(agreed(Some(Least(300)), 450), 300);
-        assert_eq!(agreed(Some(Least(300)), 0), 0);
-        assert_eq!(agreed(Some(Least(0)), 450), 0);
+        let [any, own, offered] = [0, 300, 450].map(Least);
+        assert_eq!(agreed(None, offered), offered);
+        assert_eq!(agreed(Some(own), offered), own);
+        assert_eq!(agreed(Some(own), any), any);
+        assert_eq!(agreed(Some(any), offered), any);
     }
 }

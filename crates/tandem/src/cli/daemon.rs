@@ -386,7 +386,8 @@ pub(crate) struct LineArgs {
     /// any [default: time]
     ///
     /// `time` needs the link's rate: `--link-rate` and `--link-rtt` on the server side, or else
-    /// `--link-rate` on the client side. If one side says `bytes`, that counts.
+    /// `--link-rate` on the client side. A certificate that the client shows counts, too, at the
+    /// client side's `--link-rate`. If one side says `bytes`, that counts.
     #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(["bytes", "time"]), hide_possible_values = true)]
     pub(crate) prefer: Option<String>,
 

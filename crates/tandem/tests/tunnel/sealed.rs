@@ -217,6 +217,44 @@ fn with_the_client_s_consent_its_certificate_crosses_once() {
 }
 
 #[test]
+fn by_time_a_client_s_certificate_counts_beside_the_server_s() {
+    if !can_run() {
+        return;
+    }
+    // What 600 ms carry at 22 kbit/s up and 88 kbit/s down: 1,650 bytes, and 6,600. Neither flight
+    // is as long, both together are.
+    let (pair, site, page) = place(|_| asking(&mut Command::new("nginx")));
+    let rates = |rate| ["--link-rate", rate, "--link-rtt", "600"];
+    let mut server_side = pair.server_side(site.port);
+    let _server_side = start(server_side.args(rates("88k")));
+    let mut client_side = pair.client_side();
+    client_side.arg("--handshake-keys").arg(pair.path("keys"));
+    let _client_side = start(client_side.args(rates("22k")));
+    let asked = || pair.server_side_counts("tunnel_record_keys_asked");
+    // A client without a certificate: nginx refuses its request behind the handshake.
+    let mut nameless = tls13(&pair).command(site.port, "page");
+    consenting(&mut nameless, &pair);
+    for _ in 0..3 {
+        let refused = nameless.output().expect("curl runs");
+        assert_eq!(refused.status.code(), Some(22), "{refused:?}");
+    }
+    wait_until("it was weighed", || {
+        pair.server_side_counts("tunnel_record_keys_not_worth") > 0
+    });
+    assert_eq!(asked(), 0);
+    let mut curl = certified(&pair).command(site.port, "page");
+    consenting(&mut curl, &pair);
+    let mut sent = Vec::new();
+    wait_until("two of its flights cross in their opened form", || {
+        sent.push(sent_for(&pair, &page, &mut curl));
+        pair.client_side_counts("tunnel_opened_flights_written") >= 2
+    });
+    wait_until("each side counts in its own time", || asked() >= 2);
+    let last = sent.last().copied().unwrap_or_default();
+    assert!(last + 800 < sent[0], "{sent:?}");
+}
+
+#[test]
 fn whatever_way_openssl_sends_its_flight_it_arrives_as_it_wrote_it() {
     if !can_run() {
         return;

@@ -8,7 +8,7 @@
 //! handed over that was not asked for, or that does not name the randoms of both hellos; a client
 //! side waits [`MAX_CLIENT_WAIT`] at most for one.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use tandem_record_key::{Direction, Suite};
@@ -16,6 +16,7 @@ use tandem_store::Store;
 use tandem_wire::Instant;
 use tandem_wire::tls::ServerHello;
 
+use super::answered::Answering;
 use super::consent::{Consent, Given, HandOver, Wanted};
 use super::sealed::Sealed;
 use super::{Connection, Streams};
@@ -30,19 +31,23 @@ use crate::transcript::{Pass, Stage};
 
 /// The client side.
 impl Connection {
-    /// What is said beside the hello of a client at this address, on a side that takes clients'
-    /// keys: an offer, where this client has handed in a key before and the hello offers no early
-    /// data; so many spared bytes are worth a round trip. To be asked once for each hello, after
-    /// [`Connection::say`].
+    /// What is said beside the hello of a client at this address to this server, on a side that
+    /// takes clients' keys: an offer, where this client has handed in a key before and the hello
+    /// offers no early data; so many spared bytes are worth a round trip. To be asked once for each
+    /// hello, after [`Connection::say`].
     pub fn offer_key<S: Store>(
         &mut self,
         streams: Streams<'_>,
         engine: &mut Engine<S>,
+        server: SocketAddr,
         (address, least): (IpAddr, usize),
     ) -> Option<KeyOffer> {
         self.handshake.answer_start(streams.client)?;
         let profile = self.handshake.hello(streams.client)?.client;
         let client = KeyClient { address, profile };
+        let site = self.site(server);
+        let answer = engine.worth_of_answer(client, &site);
+        self.answering = Some(Answering { client, site });
         self.consent = Consent::From(client);
         if !engine.clients.are_of(client) {
             return None;
@@ -50,7 +55,12 @@ impl Connection {
         self.consent = Consent::Made(client);
         engine.tell(Event::KeyOffered);
         let held = self.held_of_site(engine);
-        Some(KeyOffer { held, least })
+        Some(KeyOffer {
+            held,
+            answer,
+            least,
+            answer_least: least,
+        })
     }
 
     /// Bytes that are held of what the site has shown.

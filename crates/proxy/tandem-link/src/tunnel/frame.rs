@@ -63,14 +63,17 @@ const NO_KEY: u8 = 24;
 const _: () = assert!(PHRASES + Phrase::COUNT <= SEALED);
 
 /// Bytes of an offer behind its kind.
-const OFFER_LEN: usize = 4;
+const OFFER_LEN: usize = 6;
 
 /// What the client side says of a client that may hand in the key of the server's flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
     /// Bytes that the client side holds of what the site showed before; more count as these.
     pub held: u16,
-    /// Fewest bytes that must be spared for the key to be worth its round trip.
+    /// Bytes that the key is worth at the client's answer to the flight.
+    pub answer: u16,
+    /// Fewest bytes that must be spared for the key to be worth its round trip; [`u16::MAX`]: none
+    /// are.
     pub least: u16,
 }
 
@@ -219,9 +222,14 @@ impl Frame {
             Self::Again(piece) => body(AGAIN, &[], piece, out),
             Self::Sealed(piece) => body(SEALED, &[], piece, out),
             Self::Key(piece) => body(KEY, &[], piece, out),
-            Self::Offer(Offer { held, least }) => {
+            Self::Offer(Offer {
+                held,
+                answer,
+                least,
+            }) => {
                 out.push(OFFER);
                 out.extend(held.to_be_bytes());
+                out.extend(answer.to_be_bytes());
                 out.extend(least.to_be_bytes());
             }
             Self::Waits => out.push(WAITS),
@@ -443,10 +451,11 @@ fn whole(kind: BodyKind, mut bytes: Vec<u8>) -> Result<Frame, Malformed> {
         BodyKind::Hints => Frame::Hints(bytes.as_chunks().0.to_vec()),
         BodyKind::Key => Frame::Key(piece(bytes)?),
         BodyKind::Offer => {
-            let [a, b, c, d] = *bytes.first_chunk().ok_or(Malformed)?;
+            let [a, b, c, d, e, f] = *bytes.first_chunk().ok_or(Malformed)?;
             Frame::Offer(Offer {
                 held: u16::from_be_bytes([a, b]),
-                least: u16::from_be_bytes([c, d]),
+                answer: u16::from_be_bytes([c, d]),
+                least: u16::from_be_bytes([e, f]),
             })
         }
     })
@@ -475,6 +484,7 @@ mod tests {
             Frame::NoKey,
             Frame::Offer(Offer {
                 held: 0x1234,
+                answer: 0x5678,
                 least: u16::MAX,
             }),
         ];

@@ -53,9 +53,10 @@ fn each_frame_has_the_bytes_of_its_layout() {
         (
             Frame::Offer(Offer {
                 held: 2_600,
+                answer: 1_900,
                 least: 450,
             }),
-            "150a2801c2".to_owned(),
+            "150a28076c01c2".to_owned(),
         ),
         (Frame::Waits, "16".to_owned()),
         (Frame::Key(piece(b"abc")), "1703616263".to_owned()),

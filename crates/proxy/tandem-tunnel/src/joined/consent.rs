@@ -56,11 +56,13 @@ impl Joined {
         else {
             return;
         };
-        let offer = following.offer_key(cx.engine, (client, usize::from(least.0)));
-        if let Some(KeyOffer { held, .. }) = offer {
+        let offer = following.offer_key(cx.engine, self.server, (client, least.bytes()));
+        if let Some(KeyOffer { held, answer, .. }) = offer {
+            let bytes = |count| u16::try_from(count).unwrap_or(u16::MAX);
             self.asking = Asking::Offered;
             self.writer.offer(Offer {
-                held: u16::try_from(held).unwrap_or(u16::MAX),
+                held: bytes(held),
+                answer: bytes(answer),
                 least: least.0,
             });
         }
@@ -150,7 +152,9 @@ impl Joined {
         if let Some(following) = &mut self.following {
             following.connection.key_offered(KeyOffer {
                 held: usize::from(offer.held),
-                least: agreed(own, offer.least),
+                answer: usize::from(offer.answer),
+                least: agreed(own, Least(offer.least)).bytes(),
+                answer_least: Least(offer.least).bytes(),
             });
         }
         Ok(())

@@ -8,6 +8,8 @@
 use super::client_key::consenting;
 use super::*;
 
+mod worth;
+
 /// A ChangeCipherSpec.
 fn change() -> Vec<u8> {
     record(20, &[1])

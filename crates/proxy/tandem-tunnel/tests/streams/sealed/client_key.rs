@@ -306,6 +306,7 @@ fn a_chain_of_one_on_a_slow_line_is_asked_for_from_the_first_visit_on() {
 pub(super) fn asked(visit: &Visit) -> (Relay, Engine<MemoryStore>, Clock) {
     let offer = Offer {
         held: 3_000,
+        answer: 0,
         least: 0,
     };
     let (mut relay, mut engine, clock) = told(&[
@@ -401,7 +402,11 @@ fn keys_and_questions_that_nobody_asked_for_end_their_stream_alone() {
     for bad in [
         frame(Frame::Key(piece(b"no key"))),
         frame(Frame::Key(piece(&[1; 46]))),
-        frame(Frame::Offer(Offer { held: 0, least: 0 })),
+        frame(Frame::Offer(Offer {
+            held: 0,
+            answer: 0,
+            least: 0,
+        })),
         frame(Frame::Waits),
         [frame(Frame::NoKey), frame(Frame::Key(piece(&[1; 29])))].concat(),
     ] {

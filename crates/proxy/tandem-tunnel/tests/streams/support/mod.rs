@@ -173,6 +173,8 @@ pub(crate) struct Pair {
     pub(crate) late: Option<(Instant, RecordKey)>,
     /// At what the client side offers clients' keys, if it does.
     pub(crate) offers: Option<Least>,
+    /// At what the server side asks for them, if not at that.
+    pub(crate) asks: Option<Least>,
     /// A key that the client releases so long after it has received anything.
     pub(crate) of_client: Option<(Duration, RecordKey)>,
     /// The same, since it has.
@@ -189,6 +191,7 @@ impl Default for Pair {
             },
             late: None,
             offers: None,
+            asks: None,
             of_client: None,
             due: None,
         }
@@ -234,7 +237,11 @@ impl Pair {
             Some(least) => client_side.offering_keys(server_address().ip(), least),
             None => client_side,
         };
-        let relays = [client_side, Relay::server_side()];
+        let server_side = match self.asks {
+            Some(least) => Relay::server_side().asking_for_keys(least),
+            None => Relay::server_side(),
+        };
+        let relays = [client_side, server_side];
         let relays = relays.map(|relay| relay.with(plan.handshakes));
         let run = Run {
             pair: self,
