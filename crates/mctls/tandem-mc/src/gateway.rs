@@ -8,10 +8,10 @@
 pub mod client;
 pub mod server;
 
-use crate::http::{Event, Head, LAST_CHUNK, Messages, Part, Reader, Side, Wrong, write_chunk};
+use crate::http::{
+    Event, Head, LAST_CHUNK, Messages, Part, Reader, Side, Version, Wrong, write_chunk,
+};
 
-/// Who a message's `Via` names.
-const VIA: &str = "1.1 tandem-mc";
 /// Headers of one connection (RFC 9110, section 7.6.1), and those of proxies.
 const OF_A_HOP: [&str; 8] = [
     "connection",
@@ -26,7 +26,8 @@ const OF_A_HOP: [&str; 8] = [
 /// Headers that say how long a message is, or for whom: they stay, whatever `Connection` lists.
 const VITAL: [&str; 4] = ["host", "content-length", "transfer-encoding", "trailer"];
 
-/// Takes out what is of one connection alone, and says who passes it on.
+/// Takes out what is of one connection alone, and says who passes it on: in HTTP/1.1, whatever it
+/// came in (RFC 9110, section 6.2).
 fn pass_on(head: &mut Head) {
     let listed = head
         .values("connection")
@@ -41,7 +42,11 @@ fn pass_on(head: &mut Head) {
     {
         head.remove(name);
     }
-    *head = head.clone().with("Via", VIA);
+    let via = match std::mem::replace(&mut head.version, Version::Http11) {
+        Version::Http10 => "1.0 tandem-mc",
+        Version::Http11 => "1.1 tandem-mc",
+    };
+    *head = head.clone().with("Via", via);
 }
 
 /// An answer of a gateway's own, for people.
@@ -62,24 +67,36 @@ enum Onward {
     End,
 }
 
+/// How an answer's body goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    AsItIs,
+    /// It ends with its connection, and goes on in chunks, so that its end can be told.
+    IntoChunks,
+    /// To a client of HTTP/1.0, which knows no chunks: without them, up to the connection's end.
+    Bare,
+}
+
 /// The answer to one request.
 struct Answer {
     messages: Messages,
     has_no_body: bool,
     is_interim: bool,
-    /// It ends with its connection, and goes on in chunks, so that its end can be told.
-    is_open_ended: bool,
+    /// What its client speaks.
+    version: Version,
+    shape: Shape,
 }
 
 impl Answer {
-    fn new(method: &str) -> Self {
+    fn new(method: &str, version: Version) -> Self {
         let mut messages = Messages::new(Side::Responses, Reader::Endpoint);
         messages.expect_answer(method);
         Self {
             messages,
             has_no_body: method == "HEAD",
             is_interim: false,
-            is_open_ended: false,
+            version,
+            shape: Shape::AsItIs,
         }
     }
 
@@ -100,30 +117,47 @@ impl Answer {
         }
     }
 
+    /// Whether the connection has to break where the answer is cut short, since nothing else tells.
+    const fn is_bare(&self) -> bool {
+        matches!(self.shape, Shape::Bare)
+    }
+
     fn onward(&mut self, event: Event) -> Vec<Onward> {
         match event {
             Event::Head { mut head, .. } => {
                 let status = head.status().unwrap_or_default();
                 self.is_interim = status < 200;
+                // HTTP/1.0 has no interim answers (RFC 9110, section 15.2).
+                if self.is_interim && self.version == Version::Http10 {
+                    return Vec::new();
+                }
                 pass_on(&mut head);
-                let is_measured = ["content-length", "transfer-encoding"]
-                    .iter()
-                    .any(|name| head.values(name).next().is_some());
                 let has_no_body = self.has_no_body || matches!(status, 100..=199 | 204 | 304);
-                self.is_open_ended = !is_measured && !has_no_body;
-                if self.is_open_ended {
+                let has = |name: &str| head.values(name).next().is_some();
+                self.shape = match (self.version, has("transfer-encoding")) {
+                    _ if has_no_body || has("content-length") => Shape::AsItIs,
+                    (Version::Http11, true) => Shape::AsItIs,
+                    (Version::Http11, false) => Shape::IntoChunks,
+                    (Version::Http10, _) => Shape::Bare,
+                };
+                if self.version == Version::Http10 {
+                    head.remove("transfer-encoding");
+                    head.remove("trailer");
+                }
+                if self.shape == Shape::IntoChunks {
                     head = head.with("Transfer-Encoding", "chunked");
                 }
                 vec![Onward::Head(head)]
             }
-            Event::Body(data) if self.is_open_ended => {
+            Event::Body(data) if self.shape == Shape::IntoChunks => {
                 let mut chunk = Vec::new();
                 write_chunk(&data, &mut chunk);
                 vec![Onward::Body(chunk)]
             }
+            Event::Framing(_) if self.shape == Shape::Bare => Vec::new(),
             Event::Framing(bytes) | Event::Body(bytes) => vec![Onward::Body(bytes)],
             Event::End if self.is_interim => Vec::new(),
-            Event::End if self.is_open_ended => {
+            Event::End if self.shape == Shape::IntoChunks => {
                 vec![Onward::Body(LAST_CHUNK.to_vec()), Onward::End]
             }
             Event::End => vec![Onward::End],
@@ -134,6 +168,10 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn answer(method: &str) -> Answer {
+        Answer::new(method, Version::Http11)
+    }
 
     fn out(answer: &mut Answer, text: &str) -> String {
         let mut out = Vec::new();
@@ -153,20 +191,37 @@ mod tests {
 
     #[test]
     fn an_answer_without_a_length_goes_on_in_chunks_and_others_as_they_are() {
-        let open = out(&mut Answer::new("GET"), "HTTP/1.1 200 OK\r\n\r\nabc");
+        let open = out(&mut answer("GET"), "HTTP/1.1 200 OK\r\n\r\nabc");
         let expected = "HTTP/1.1 200 OK\r\nVia: 1.1 tandem-mc\r\nTransfer-Encoding: chunked\r\n\r\n\
             3\r\nabc\r\n0\r\n\r\n.";
         assert_eq!(open, expected);
         let length = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc";
-        assert!(out(&mut Answer::new("GET"), length).ends_with("\r\n\r\nabc."));
+        assert!(out(&mut answer("GET"), length).ends_with("\r\n\r\nabc."));
         let early = format!("HTTP/1.1 103 Early Hints\r\n\r\n{length}");
-        assert_eq!(out(&mut Answer::new("GET"), &early).matches('.').count(), 5);
+        assert_eq!(out(&mut answer("GET"), &early).matches('.').count(), 5);
         let none = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n";
-        assert!(out(&mut Answer::new("HEAD"), none).ends_with("\r\n\r\n."));
-        assert!(
-            !out(&mut Answer::new("GET"), none).ends_with('.'),
-            "cut short"
-        );
+        assert!(out(&mut answer("HEAD"), none).ends_with("\r\n\r\n."));
+        assert!(!out(&mut answer("GET"), none).ends_with('.'), "cut short");
+    }
+
+    #[test]
+    fn an_answer_to_http_1_0_has_no_chunks_and_ends_with_its_connection() {
+        let mut old = Answer::new("GET", Version::Http10);
+        let chunked = "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nTrailer: x\r\n\
+            Transfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n2\r\nde\r\n0\r\nx: y\r\n\r\n";
+        let bare = "HTTP/1.1 200 OK\r\nVia: 1.1 tandem-mc\r\n\r\nabcde.";
+        assert_eq!(out(&mut old, chunked), bare);
+        let mut old = Answer::new("GET", Version::Http10);
+        let open = "HTTP/1.0 200 OK\r\n\r\nabcde";
+        assert_eq!(out(&mut old, open), bare.replace("1.1 t", "1.0 t"));
+        assert!(old.is_bare(), "a cut is told by breaking off");
+        let mut old = Answer::new("GET", Version::Http10);
+        let length = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n";
+        assert!(out(&mut old, &format!("{length}abc")).ends_with("\r\n\r\nabc."));
+        assert!(!old.is_bare());
+        let mut old = Answer::new("HEAD", Version::Http10);
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        assert!(!out(&mut old, head).contains("chunked"));
     }
 
     #[test]

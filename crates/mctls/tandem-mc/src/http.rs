@@ -98,9 +98,30 @@ pub enum Start {
     },
 }
 
+/// Which HTTP the sender of a message speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// 1.0: it knows no chunks, and expects the connection to end with the answer.
+    Http10,
+    /// 1.1.
+    Http11,
+}
+
+impl Version {
+    /// As in a start line.
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Http10 => "HTTP/1.0",
+            Self::Http11 => "HTTP/1.1",
+        }
+    }
+}
+
 /// The head of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
+    /// Which HTTP its sender speaks.
+    pub version: Version,
     /// Its first line.
     pub start: Start,
     /// The others, in order.
@@ -112,6 +133,7 @@ impl Head {
     #[must_use]
     pub fn request(method: &str, target: &str) -> Self {
         Self {
+            version: Version::Http11,
             start: Start::Request {
                 method: method.to_owned(),
                 target: target.to_owned(),
@@ -124,6 +146,7 @@ impl Head {
     #[must_use]
     pub fn response(status: u16, reason: &str) -> Self {
         Self {
+            version: Version::Http11,
             start: Start::Response {
                 status,
                 reason: reason.to_owned(),
@@ -162,6 +185,17 @@ impl Head {
             .retain(|line| !line.name.eq_ignore_ascii_case(name));
     }
 
+    /// Whether nothing follows on this connection (RFC 9112, section 9.3). `keep-alive` of HTTP/1.0
+    /// is not offered.
+    #[must_use]
+    pub fn closes(&self) -> bool {
+        let mut options = self
+            .values("connection")
+            .flat_map(|value| value.split(|byte| *byte == b','));
+        self.version == Version::Http10
+            || options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
+    }
+
     /// Its method; `None` in a response.
     #[must_use]
     pub fn method(&self) -> Option<&str> {
@@ -192,9 +226,10 @@ impl Head {
     /// The head as it is sent.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
+        let version = self.version.text();
         let mut out = match &self.start {
-            Start::Request { method, target } => format!("{method} {target} HTTP/1.1\r\n"),
-            Start::Response { status, reason } => format!("HTTP/1.1 {status} {reason}\r\n"),
+            Start::Request { method, target } => format!("{method} {target} {version}\r\n"),
+            Start::Response { status, reason } => format!("{version} {status} {reason}\r\n"),
         }
         .into_bytes();
         for Header { name, value } in &self.headers {
@@ -209,7 +244,7 @@ impl Head {
 
     fn parse(bytes: &[u8], side: Side) -> Result<Self, Wrong> {
         let mut lines = [httparse::EMPTY_HEADER; MAX_HEADERS];
-        let (start, headers) = match side {
+        let (version, start, headers) = match side {
             Side::Requests => {
                 let mut request = httparse::Request::new(&mut lines);
                 whole(request.parse(bytes), bytes)?;
@@ -217,7 +252,7 @@ impl Head {
                     method: request.method.unwrap_or_default().to_owned(),
                     target: request.path.unwrap_or_default().to_owned(),
                 };
-                (start, request.headers)
+                (request.version, start, request.headers)
             }
             Side::Responses => {
                 let mut response = httparse::Response::new(&mut lines);
@@ -228,7 +263,7 @@ impl Head {
                     status: status.ok_or(Wrong::Head)?,
                     reason: response.reason.unwrap_or_default().to_owned(),
                 };
-                (start, response.headers)
+                (response.version, start, response.headers)
             }
         };
         let headers = headers.iter().map(|line| Header {
@@ -236,6 +271,10 @@ impl Head {
             value: line.value.to_vec(),
         });
         Ok(Self {
+            version: match version {
+                Some(0) => Version::Http10,
+                Some(_) | None => Version::Http11,
+            },
             start,
             headers: headers.collect(),
         })
@@ -276,7 +315,10 @@ impl Head {
                 Start::Request { .. } => Framing::None,
                 Start::Response { .. } => Framing::Close,
             }),
-            (Some(coding), None, None) if coding.eq_ignore_ascii_case(b"chunked") => {
+            // HTTP/1.0 has no codings (RFC 9112, section 6.1: such a message's framing is faulty).
+            (Some(coding), None, None)
+                if coding.eq_ignore_ascii_case(b"chunked") && self.version == Version::Http11 =>
+            {
                 Ok(Framing::Chunked)
             }
             // Both, or another coding: where a request ends would depend on who reads it.
@@ -819,6 +861,31 @@ mod tests {
             second[..],
             [Event::End, Event::Head { .. }, Event::End]
         ));
+    }
+
+    #[test]
+    fn a_connection_closes_as_its_options_and_its_version_say() {
+        for (lines, closes) in [
+            ("HTTP/1.1\r\n", false),
+            ("HTTP/1.1\r\nConnection: keep-alive, TE\r\n", false),
+            ("HTTP/1.1\r\nConnection: disclose\r\n", false),
+            ("HTTP/1.1\r\nConnection: Close\r\n", true),
+            ("HTTP/1.1\r\nConnection: close, TE\r\n", true),
+            ("HTTP/1.1\r\nConnection: TE,\t close\r\n", true),
+            ("HTTP/1.1\r\nConnection: TE\r\nConnection: close\r\n", true),
+            ("HTTP/1.0\r\n", true),
+            ("HTTP/1.0\r\nConnection: keep-alive\r\n", true),
+        ] {
+            let text = format!("GET / {lines}\r\n");
+            let events = requests().push(Part::Whole, text.as_bytes()).expect("good");
+            let [Event::Head { head, raw }, Event::End] = &events[..] else {
+                panic!("{events:?}");
+            };
+            assert_eq!(head.closes(), closes, "{lines}");
+            assert_eq!(head.to_bytes(), *raw);
+        }
+        let coded = b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+        assert_eq!(requests().push(Part::Whole, coded), Err(Wrong::Length));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::http::{Event, Head, Messages, Reader, Side, Wrong, unescaped};
 use crate::layout::{Layout, part_of};
 use crate::offers::{self, CODING, Digest, Hasher, REPR_DIGEST, Statement};
 use crate::report::Seen;
-use crate::sessions::{Answers, Ended, Listening, closes};
+use crate::sessions::{Answers, Ended, Listening};
 use crate::settings::{HeaderLine, ServerSettings};
 
 /// The longest file that is referred to: it is read once more for its digest.
@@ -158,7 +158,7 @@ async fn exchanges(session: &mut Session, site: &Site) -> Result<(), Ended> {
         }
         loop {
             if let Some((head, offers)) = asked.take(layout) {
-                let closes = closes(&head);
+                let closes = head.closes();
                 answer(session, layout, site, &head, &offers, &seen).await?;
                 seen = Seen::default();
                 if closes {
@@ -219,7 +219,7 @@ async fn answer(
         Err(head) => (head.with("Content-Length", "0"), None),
     };
     let mut head = head.with(SEEN, seen.to_header());
-    if closes(request) {
+    if request.closes() {
         head = head.with("Connection", "close");
     }
     let sender = &mut session.sender;

@@ -12,7 +12,7 @@ use mctls::party::{Direction, Position};
 use mctls::record::{MAX_PARTS, MAX_PAYLOAD_LEN};
 use mctls_io::{Consent, Pace, Service, Verdict};
 
-use crate::http::{Event, Head, LAST_CHUNK, Messages, Reader, Side, write_chunk};
+use crate::http::{Event, Head, LAST_CHUNK, Messages, Reader, Side, Version, write_chunk};
 use crate::layout::{OFFERS, Rights, needed, part_of};
 
 /// What becomes of a head, or of a piece of a body.
@@ -182,6 +182,8 @@ impl<S: HttpService> OverHttp<S> {
                             way.body = Body::Announced;
                             head.remove("content-length");
                             head.remove("transfer-encoding");
+                            // HTTP/1.0 has no chunks.
+                            head.version = Version::Http11;
                             out.extend(head.with("Transfer-Encoding", "chunked").to_bytes());
                         }
                         Decision::Refill => {

@@ -16,7 +16,7 @@ use tandem_daemon::listener;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::error::McError;
-use crate::http::{Head, Wrong};
+use crate::http::Wrong;
 use crate::settings::ServerSettings;
 
 /// Most sessions at a time; others wait in the system's queue.
@@ -140,10 +140,4 @@ pub(crate) fn log(error: &Error) {
             tracing::debug!("the next hop would have been {next}");
         }
     }
-}
-
-/// Whether nothing follows on this connection.
-pub(crate) fn closes(head: &Head) -> bool {
-    head.values("connection")
-        .any(|value| value.eq_ignore_ascii_case(b"close"))
 }

@@ -32,7 +32,7 @@ use crate::http::{Event, Head, Messages, Part, Reader, Side, Wrong};
 use crate::layout::{Layout, part_of};
 use crate::report::{Outcome, Report};
 use crate::serve::SEEN;
-use crate::sessions::{MAX_SESSIONS, closes};
+use crate::sessions::MAX_SESSIONS;
 use crate::settings;
 use crate::via::{ViaArgument, granted, host_of};
 
@@ -272,7 +272,11 @@ async fn connection(sites: &[Site], stream: TcpStream) -> Result<(), Ended> {
             }
             Err(other) => return Err(other),
         };
-        let is_last = closes(&head);
+        let mut telling = Telling {
+            answer: Answer::new(head.method().unwrap_or_default(), head.version),
+            is_last: head.closes(),
+            has_begun: false,
+        };
         let (index, head) = match asked(sites, head) {
             Ok(asked) => asked,
             Err(refusal) => return refuse(&mut write, &refusal).await,
@@ -293,10 +297,9 @@ async fn connection(sites: &[Site], stream: TcpStream) -> Result<(), Ended> {
                 Err(error) => return refuse(&mut write, &site.judge(&error)).await,
             },
         };
-        let mut has_begun = false;
-        let done = exchange(&mut session, &mut browser, &mut write, head, &mut has_begun).await;
+        let done = exchange(&mut session, &mut browser, &mut write, head, &mut telling).await;
         match done {
-            Ok(()) if is_last => {
+            Ok(()) if telling.is_last => {
                 // The server has said everything; it may hear that nothing more comes.
                 let _ = session.sender.close().await;
                 return Ok(());
@@ -315,8 +318,14 @@ async fn connection(sites: &[Site], stream: TcpStream) -> Result<(), Ended> {
                 if let Some(alert) = alert {
                     session.sender.abort(alert).await;
                 }
+                if telling.has_begun && telling.answer.is_bare() {
+                    // An orderly end would be that of the answer, so the connection is reset.
+                    write.as_ref().set_zero_linger()?;
+                    write.forget();
+                    return Err(ended);
+                }
                 return match refusal {
-                    Some(refusal) if !has_begun => refuse(&mut write, &refusal).await,
+                    Some(refusal) if !telling.has_begun => refuse(&mut write, &refusal).await,
                     _ => Err(ended),
                 };
             }
@@ -327,6 +336,14 @@ async fn connection(sites: &[Site], stream: TcpStream) -> Result<(), Ended> {
             used: Instant::now(),
         });
     }
+}
+
+/// How an answer goes to the browser.
+struct Telling {
+    answer: Answer,
+    /// Nothing follows on its connection.
+    is_last: bool,
+    has_begun: bool,
 }
 
 /// Says why nothing comes, and that the connection ends.
@@ -386,12 +403,11 @@ async fn exchange(
     browser: &mut Browser,
     write: &mut OwnedWriteHalf,
     head: Head,
-    has_begun: &mut bool,
+    telling: &mut Telling,
 ) -> Result<(), Ended> {
     let terms = session.configuration.terms.clone();
     let layout = Layout::of(&terms).ok_or(Ended::Cut)?;
     let (sender, receiver) = (&mut session.sender, &mut session.receiver);
-    let mut answer = Answer::new(head.method().unwrap_or_default());
     let ask = async {
         sender
             .send(layout.request_headers, &head.to_bytes())
@@ -408,12 +424,15 @@ async fn exchange(
     };
     let tell = async {
         loop {
-            for part in received(receiver, &terms, &mut answer).await? {
+            for part in received(receiver, &terms, &mut telling.answer).await? {
                 match part {
                     Onward::Head(mut head) => {
                         head.remove(SEEN);
+                        if telling.is_last {
+                            head = head.with("Connection", "close");
+                        }
                         write.write_all(&local(head).to_bytes()).await?;
-                        *has_begun = true;
+                        telling.has_begun = true;
                     }
                     Onward::Body(bytes) => write.write_all(&bytes).await?,
                     Onward::End => return Ok(()),

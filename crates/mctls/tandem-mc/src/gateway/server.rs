@@ -23,7 +23,7 @@ use crate::http::{Event, Head, Messages, Part, Reader, Side, Wrong};
 use crate::layout::{Layout, part_of};
 use crate::report::Seen;
 use crate::serve::SEEN;
-use crate::sessions::{Answers, Ended, Listening, closes};
+use crate::sessions::{Answers, Ended, Listening};
 use crate::settings::ServerSettings;
 
 /// How long the server behind may take to accept a connection.
@@ -148,7 +148,7 @@ async fn exchanges(session: &mut Session, behind: &Behind) -> Result<(), Ended> 
         let Event::Head { head, .. } = event else {
             continue;
         };
-        let is_last = closes(&head);
+        let is_last = head.closes();
         let method = head.method().unwrap_or_default().to_owned();
         let trouble = match method.as_str() {
             "CONNECT" => return Err(Wrong::Head.into()),
@@ -187,7 +187,7 @@ async fn exchange(
     behind: &Behind,
     mut head: Head,
 ) -> Result<Option<String>, Ended> {
-    let method = head.method().unwrap_or_default().to_owned();
+    let mut answer = Answer::new(head.method().unwrap_or_default(), head.version);
     pass_on(&mut head);
     for name in CLAIMS {
         head.remove(name);
@@ -224,7 +224,6 @@ async fn exchange(
     let tell = async {
         match read {
             Some(mut read) => {
-                let mut answer = Answer::new(&method);
                 answered(&mut read, &mut answer, sender, layout, &told, behind.idle).await
             }
             None => Ok(None),

@@ -20,7 +20,7 @@ use crate::error::McError;
 use crate::http::{Event, Head, Messages, Reader, Side, Wrong, unescaped};
 use crate::layout::{Layout, part_of};
 use crate::serve::{Found, PIECE, find};
-use crate::sessions::{MAX_SESSIONS, closes};
+use crate::sessions::MAX_SESSIONS;
 use crate::settings::ServerSettings;
 
 /// A server that listens, and serves nobody yet.
@@ -139,7 +139,7 @@ async fn exchanges(session: &mut Session, own: &Own) -> Result<(), Ended> {
                 (Event::End, None) => {}
                 (Event::End, Some(head)) => {
                     answer(session, layout, own, &head).await?;
-                    if closes(&head) {
+                    if head.closes() {
                         return Ok(session.sender.close().await?);
                     }
                 }
@@ -176,7 +176,7 @@ async fn answer(
         }
         Err(head) => (head.with("Content-Length", "0"), None),
     };
-    if closes(request) {
+    if request.closes() {
         head = head.with("Connection", "close");
     }
     let sender = &mut session.sender;

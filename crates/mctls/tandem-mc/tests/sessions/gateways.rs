@@ -1,5 +1,6 @@
 //! A real curl and a real nginx, which know nothing of contexts, with the gateways between them.
 
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
@@ -226,11 +227,95 @@ fn a_clients_gateway_is_no_open_proxy_and_intercepts_nothing() {
     ] {
         let mut stream = TcpStream::connect(&gateway.address).expect("it listens");
         let request = format!("GET / HTTP/1.1\r\n{odd}\r\n\r\n");
-        std::io::Write::write_all(&mut stream, request.as_bytes()).expect("sent");
+        stream.write_all(request.as_bytes()).expect("sent");
         let mut answer = String::new();
-        std::io::Read::read_to_string(&mut stream, &mut answer).expect("an answer");
+        stream.read_to_string(&mut answer).expect("an answer");
         assert!(answer.starts_with("HTTP/1.1 40"), "{answer}");
     }
+}
+
+/// What a server says to these bytes, up to the end of its connection.
+fn said(address: &str, request: &str) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    // Longer than any of the gateways' own waits would be a failure.
+    let patience = std::time::Duration::from_secs(20);
+    stream.set_read_timeout(Some(patience)).expect("a socket");
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut answer = Vec::new();
+    let ended = stream.read_to_end(&mut answer);
+    let shown = String::from_utf8_lossy(&answer);
+    ended.unwrap_or_else(|error| panic!("{error} behind {shown:.300}"));
+    answer
+}
+
+#[test]
+fn a_client_that_wants_the_connection_to_end_sees_its_end() {
+    if !are_there() {
+        return;
+    }
+    let place = Place::new();
+    place.write("site/long.txt", &page().repeat(10));
+    let nginx = Nginx::start(&place);
+    let server = server_gateway(&place, &nginx.address);
+    let gateway = client_gateway(&place, &server.address, &[]);
+    // Compressed by nginx, in chunks: HTTP/1.0 has none.
+    let asks = "Host: page.example\r\nAccept-Encoding: gzip\r\n";
+    let answer = said(
+        &gateway.address,
+        &format!("GET /long.txt HTTP/1.0\r\n{asks}\r\n"),
+    );
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
+    let (head, body) = answer.split_at(end.expect("a head") + 4);
+    let head = String::from_utf8_lossy(head);
+    assert!(!head.contains("Transfer-Encoding"), "{head}");
+    assert!(head.contains("Connection: close"), "{head}");
+    let mut text = String::new();
+    let whole = flate2::read::GzDecoder::new(body).read_to_string(&mut text);
+    assert!(
+        whole.is_ok() && text == page().repeat(10),
+        "{head} {whole:?}"
+    );
+    for connection in ["close, TE", "TE ,Close", "TE\r\nConnection: close"] {
+        let asks = format!("Host: page.example\r\nConnection: {connection}\r\n");
+        let answer = said(
+            &gateway.address,
+            &format!("GET /long.txt HTTP/1.1\r\n{asks}\r\n"),
+        );
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.ends_with(&page()), "{connection}: {answer:.300}");
+    }
+}
+
+#[test]
+fn an_answer_that_is_cut_short_is_no_whole_one_in_http_1_0() {
+    if !are_there() {
+        return;
+    }
+    let place = Place::new();
+    let behind = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = server_gateway(&place, &behind.local_addr().expect("bound").to_string());
+    let gateway = client_gateway(&place, &server.address, &[]);
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = behind.accept().expect("the gateway");
+        let mut asked = [0; 1 << 14];
+        let _ = stream.read(&mut asked).expect("a request");
+        let cut = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
+        stream.write_all(cut).expect("sent");
+    });
+    let mut stream = TcpStream::connect(&gateway.address).expect("it listens");
+    let request = b"GET / HTTP/1.0\r\nHost: page.example\r\n\r\n";
+    stream.write_all(request).expect("sent");
+    let mut answer = Vec::new();
+    let ended = stream
+        .read_to_end(&mut answer)
+        .map_err(|error| error.kind());
+    let reset = std::io::ErrorKind::ConnectionReset;
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(
+        ended == Err(reset) || !answer.contains(" 200 "),
+        "{ended:?} {answer}"
+    );
+    serving.join().expect("it has answered");
 }
 
 #[test]
