@@ -1,5 +1,6 @@
 //! tandem-daemon: what every daemon needs: an admin port with metrics, locks, signals, the service
-//! manager, a runtime, logging and exit codes; what its process uses.
+//! manager, a runtime, logging and exit codes; what its process uses; which headers reach a web
+//! server.
 //!
 //! Is not: anything that one daemon alone does, nor a protocol.
 //!
@@ -16,6 +17,7 @@ pub mod listener;
 pub mod lock;
 pub mod logging;
 pub mod metrics;
+pub mod passing;
 pub mod process;
 pub mod runtime;
 pub mod service_manager;

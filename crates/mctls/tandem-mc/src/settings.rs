@@ -121,6 +121,9 @@ pub struct ServerSettings {
     /// Header lines for some files.
     #[serde(default, rename = "header")]
     pub headers: Vec<HeaderLine>,
+    /// Gateway: more headers of requests that reach the server behind it.
+    #[serde(default)]
+    pub pass: Vec<String>,
 }
 
 /// A header line of the answers for some files.
@@ -211,7 +214,27 @@ impl ServerSettings {
     pub fn read(path: Option<&Path>) -> Result<Self, McError> {
         let settings: Self = path.map_or_else(|| Ok(Self::default()), read)?;
         settings.headers.iter().try_for_each(HeaderLine::check)?;
+        let is_good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        let is_bad = |one: &&String| one.is_empty() || !one.bytes().all(is_good);
+        if let Some(bad) = settings.pass.iter().find(is_bad) {
+            return Err(McError::config(&format!(
+                "pass: {bad:?} is no name of a header in letters, digits and `-`"
+            )));
+        }
         Ok(settings)
+    }
+
+    /// Those of a server of files, to which headers of requests mean nothing.
+    ///
+    /// # Errors
+    /// They are a gateway's.
+    pub fn for_files(self) -> Result<Self, McError> {
+        match self.pass.is_empty() {
+            true => Ok(self),
+            false => Err(McError::config(
+                "pass: only `gateway server` has a server behind it",
+            )),
+        }
     }
 
     /// What is made of an offer: terms that grant no more than these settings; `None` refuses it.
@@ -373,6 +396,24 @@ mod tests {
         for name in ["", "a b", "Content-Length", "mc-request"] {
             assert!(line(name).check().is_err(), "{name:?}");
         }
+    }
+
+    #[test]
+    fn headers_that_pass_are_names_and_only_a_gateways() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("server.toml");
+        for (text, is_read) in [
+            ("pass = [\"X-Api-Key\"]", true),
+            ("pass = [\"X_Api_Key\"]", false),
+            ("pass = [\"\"]", false),
+            ("pass = [\"X: y\"]", false),
+        ] {
+            std::fs::write(&path, text).expect("own folder");
+            let read = ServerSettings::read(Some(&path));
+            assert_eq!(read.is_ok(), is_read, "{text}");
+            assert!(read.is_err() || read.and_then(ServerSettings::for_files).is_err());
+        }
+        assert!(ServerSettings::default().for_files().is_ok());
     }
 
     #[test]

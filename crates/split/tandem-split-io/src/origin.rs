@@ -19,7 +19,6 @@ mod inward;
 mod kept;
 mod locations;
 mod misses;
-mod passing;
 mod renewal;
 mod response;
 mod served;

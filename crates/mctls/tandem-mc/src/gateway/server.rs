@@ -2,8 +2,9 @@
 //! on a connection for each request.
 //!
 //! Is not: a cache; a balancer. Invariants: it connects to the one address that it was told of;
-//! what says where a request came from is removed, since anybody can write it; a server that does
-//! not answer is an answer 502, or a session that ends early.
+//! no header passes that is not known to be harmless, or listed in the settings, since a server
+//! takes some for the word of a proxy, and anybody can write them; a server that does not answer is
+//! an answer 502, or a session that ends early.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use mctls::config::Terms;
 use mctls_io::{Identity, Session, SessionReceiver, SessionSender, Timeouts};
 use rustls::RootCertStore;
+use tandem_daemon::passing::passes;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -30,14 +32,25 @@ use crate::settings::ServerSettings;
 const CONNECT: Duration = Duration::from_secs(5);
 /// How much is read at once.
 const PIECE: usize = 1 << 14;
-/// Headers by which a client could say that it is somebody else.
-const CLAIMS: [&str; 5] = [
-    "forwarded",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-real-ip",
+/// Headers that pass beside those that pass to any server ([`passes`]), in lower case: whom the
+/// client serves, what frames its request, and what its own server has given it.
+const PASS: [&str; 12] = [
+    "authorization",
+    "content-length",
+    "cookie",
+    "expect",
+    "host",
+    "trailer",
+    "transfer-encoding",
+    "via",
+    // By which a page of the server proves that a request is its own.
+    "x-csrf-token",
+    "x-csrftoken",
+    "x-xsrf-token",
+    "idempotency-key",
 ];
+/// What the gateway says itself.
+const SCHEME: &str = "X-Forwarded-Proto";
 
 /// A gateway that listens, and serves nobody yet.
 pub struct ServerGateway {
@@ -48,6 +61,20 @@ pub struct ServerGateway {
 struct Behind {
     address: String,
     idle: Duration,
+    /// More headers that pass.
+    pass: Vec<String>,
+}
+
+impl Behind {
+    /// Takes out what is not to pass.
+    fn keep_harmless(&self, head: &mut Head) {
+        head.headers.retain(|line| {
+            let name = line.name.to_ascii_lowercase();
+            let is_listed = || self.pass.iter().any(|one| one.eq_ignore_ascii_case(&name));
+            passes(&name) || PASS.contains(&name.as_str()) || is_listed()
+        });
+        head.remove(SCHEME);
+    }
 }
 
 impl ServerGateway {
@@ -68,6 +95,7 @@ impl ServerGateway {
                 "header: a gateway passes on what its server says, and adds nothing",
             ));
         }
+        let pass = settings.pass.clone();
         let listening =
             Listening::bind(listen, identity, middlebox_roots, settings, timeouts).await?;
         Ok(Self {
@@ -75,6 +103,7 @@ impl ServerGateway {
             behind: Arc::new(Behind {
                 address: behind.to_owned(),
                 idle: timeouts.idle,
+                pass,
             }),
         })
     }
@@ -189,12 +218,8 @@ async fn exchange(
 ) -> Result<Option<String>, Ended> {
     let mut answer = Answer::new(head.method().unwrap_or_default(), head.version);
     pass_on(&mut head);
-    for name in CLAIMS {
-        head.remove(name);
-    }
-    let head = head
-        .with("X-Forwarded-Proto", "https")
-        .with("Connection", "close");
+    behind.keep_harmless(&mut head);
+    let head = head.with(SCHEME, "https").with("Connection", "close");
     let connected = timeout(CONNECT, TcpStream::connect(&behind.address)).await;
     let (stream, trouble) = match connected {
         Ok(Ok(stream)) => (Some(stream.into_split()), None),
@@ -275,5 +300,49 @@ async fn answered(
                 Onward::End => return Ok(None),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_claims_an_origin_stays_however_it_is_written_and_what_is_listed_passes() {
+        let behind = Behind {
+            address: String::new(),
+            idle: Duration::ZERO,
+            pass: vec!["X-Api-Key".into(), "X-Forwarded-Proto".into()],
+        };
+        let good = ["Host", "Cookie", "authorization", "Accept", "x-api-key"];
+        let mut head = Head::request("GET", "/");
+        for name in good {
+            head = head.with(name, "1");
+        }
+        for claim in [
+            "Forwarded",
+            "X-Forwarded-For",
+            "X_Forwarded_For",
+            "x-forwarded_proto",
+            "X-Forwarded-Proto",
+            "X-Forwarded-Port",
+            "X-Real-IP",
+            "X-Client-IP",
+            "True-Client-IP",
+            "CF-Connecting-IP",
+            "X-Cluster-Client-Ip",
+            "X-Original-URL",
+            "X-Rewrite-URL",
+            "X-HTTP-Method-Override",
+            "X-Remote-User",
+            "Ssl-Client-Cert",
+            "Content_Length",
+            "Proxy",
+        ] {
+            head = head.with(claim, "192.0.2.1");
+        }
+        behind.keep_harmless(&mut head);
+        let left: Vec<&str> = head.headers.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(left, good);
     }
 }

@@ -40,6 +40,8 @@ impl Nginx {
             "daemon off; master_process off; pid {folder}/nginx.pid;\nevents {{}}\nhttp {{\n\
              access_log off;\n{temporary}gzip on; gzip_proxied any; gzip_types text/plain;\n\
              default_type text/plain;\nserver {{ listen 127.0.0.1:{port}; root {folder}/site;\n\
+             underscores_in_headers on;
+             location /claims {{ return 200 \"$http_x_client_ip$http_x_original_url$http_x_api_key\"; }}
              location /echo {{ return 200 \"$http_x_forwarded_for|$http_x_forwarded_proto|$host\"; }}\n\
              location /moved {{ return 302 https://page.example/echo; }}\n}} }}\n"
         );
@@ -83,10 +85,13 @@ fn are_there() -> bool {
 
 fn server_gateway(place: &Place, to: &str) -> Daemon {
     let files = place.issue("page.example", For::Server);
-    let trust = place.text("ca.pem");
+    place.write("server.toml", "pass = [\"X-Api-Key\"]\n");
+    let (trust, config) = (place.text("ca.pem"), place.text("server.toml"));
     Daemon::start(
         &files,
-        &["gateway", "server", "--to", to, "--trust", &trust],
+        &[
+            "gateway", "server", "--to", to, "--trust", &trust, "--config", &config,
+        ],
     )
 }
 
@@ -168,6 +173,12 @@ fn an_unmodified_client_and_server_meet_by_two_gateways_and_a_filter() {
     // What anybody can write does not reach the server, and its links lead back.
     let lie = ["-H", "X-Forwarded-For: 192.0.2.1", &site("/echo")];
     assert_eq!(text(&curl(&gateway, &lie)), "|https|page.example");
+    // nginx reads `_` and `-` as the same here, as many do.
+    let lies = "X_Client_IP: 192.0.2.1\nX-Original-URL: /\nX-Api-Key: one";
+    let lies = lies.lines().flat_map(|line| ["-H", line]);
+    let claims = site("/claims");
+    let lies: Vec<&str> = lies.chain([claims.as_str()]).collect();
+    assert_eq!(text(&curl(&gateway, &lies)), "one");
     let ran = curl(&gateway, &["-L", &site("/moved")]);
     assert_eq!(text(&ran), "|https|page.example");
     // The server answers before it has read a body, which it does not want, or which is too long.

@@ -2,15 +2,14 @@
 //!
 //! Is not: a server of files, nor a cache. Responses are judged in [`super::response`].
 //!
-//! Invariants: no header passes that is not known to be harmless (`passing`); a request for another
-//! host is answered 421 and one whose end two programs could see at different places is answered
-//! 400, so that no request hides in another (RFC 9112, 6.3 and 11.2).
+//! Invariants: no header passes that is not known to be harmless ([`passes`]); a request for
+//! another host is answered 421 and one whose end two programs could see at different places is
+//! answered 400, so that no request hides in another (RFC 9112, 6.3 and 11.2).
 
 use std::fmt::Write as _;
 
 use httparse::{EMPTY_HEADER, Status};
-
-use super::passing::passes;
+use tandem_daemon::passing::passes;
 
 /// The most bytes of a request's head.
 pub(super) const MAX_HEAD: usize = 32 << 10;

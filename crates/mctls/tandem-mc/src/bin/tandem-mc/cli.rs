@@ -146,9 +146,9 @@ pub(crate) struct GatewayClientArgs {
 
 /// Beside a web server: accept sessions of clients and middleboxes, and ask the server by HTTP/1.1
 ///
-/// It uses one connection per request, removes headers such as X-Forwarded-For, which anybody can
-/// write, and adds X-Forwarded-Proto: https. [[middlebox]] entries in its settings are
-/// those of `serve`.
+/// It uses one connection per request, passes only headers that are known to be harmless, not such
+/// as X-Forwarded-For, which anybody can write, and adds X-Forwarded-Proto: https. Its settings may
+/// name more headers, such as pass = ["X-Api-Key"]; [[middlebox]] entries are those of `serve`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Example:

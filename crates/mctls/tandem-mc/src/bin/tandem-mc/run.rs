@@ -45,7 +45,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
 fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
     let listening = &arguments.listening;
     logging::start(listening.log.as_deref(), None)?;
-    let settings = ServerSettings::read(listening.config.as_deref())?;
+    let settings = ServerSettings::read(listening.config.as_deref())?.for_files()?;
     let identity = identity(&listening.cert, &listening.key)?;
     let roots = match &arguments.trust {
         Some(file) => authorities(file)?,

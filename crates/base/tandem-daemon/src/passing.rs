@@ -1,7 +1,7 @@
-//! Which headers of a request pass to the server behind the origin.
+//! Which headers of a request pass to a web server behind a daemon, whoever asks.
 //!
 //! Is not: their values, which pass as they are; nor the headers that frame a request (Host,
-//! Content-Length), which the origin says itself.
+//! Content-Length), which are the daemon's to judge.
 //!
 //! Invariants: only a header that stands in the list passes. So nothing passes that tells one
 //! client from another (Cookie, Authorization), that a server takes for the word of a proxy
@@ -55,7 +55,8 @@ const HINT: &str = "sec-ch-";
 
 /// Whether a header passes, its name in lower case. One with `_` does not: many servers read it as
 /// `-`.
-pub(super) fn passes(name: &str) -> bool {
+#[must_use]
+pub fn passes(name: &str) -> bool {
     PASS.contains(&name) || (name.starts_with(HINT) && !name.contains('_'))
 }
 
