@@ -6,7 +6,7 @@
 //! Invariants: what waits for one neighbour never keeps the other direction waiting; no more than
 //! [`MAX_WAITING`] bytes wait for a neighbour, and what the service makes of one more record,
 //! before no more are taken for it; until the server has announced the protocol it is sent nothing
-//! but TLS records.
+//! but TLS records, and such a passage ends after 60 times the longest pause.
 
 mod legs;
 mod next;
@@ -45,6 +45,10 @@ use pair::{Pair, PairedHop};
 
 /// Most bytes that wait for a neighbour before the other is read on.
 pub const MAX_WAITING: usize = 1 << 18;
+
+/// How long a passage may last whose server has not announced the protocol, in [`Timeouts::idle`]:
+/// an hour by default. A byte in each of them would keep its place for ever.
+const MAX_PLAIN_PAUSES: u32 = 60;
 
 /// How much is read at once where a route is to come: all that a client sends at first, as a
 /// connection that is closed with something unread is reset.
@@ -389,6 +393,8 @@ impl Passage {
     async fn run(&mut self, timeouts: Timeouts, deadline: Instant) -> Result<(), Error> {
         let patience = timeouts.handshake;
         let mut deadline = pin!(sleep_until(deadline));
+        let most = timeouts.idle.saturating_mul(MAX_PLAIN_PAUSES);
+        let mut plain = pin!(sleep(most));
         let mut pause = pin!(sleep(timeouts.idle));
         let mut heard = Instant::now();
         loop {
@@ -421,6 +427,9 @@ impl Passage {
                 () = until(later), if later.is_some() => {}
                 () = &mut deadline, if self.legs.is_joining() => {
                     return Err(Error::TimedOut(self.legs.waits_for(), patience));
+                }
+                () = &mut plain, if self.legs.is_plain() => {
+                    return Err(Error::TimedOut(Part::NextHop, most));
                 }
                 () = &mut pause => {
                     let end = heard + timeouts.idle;

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use crate::boxes;
 use crate::error::McError;
 use crate::layout::Kind;
-use crate::sessions::{MAX_SESSIONS, log};
+use crate::sessions::{MAX_OF_ONE_NETWORK, MAX_SESSIONS, log};
 use crate::settings::BoxSettings;
 
 /// A middlebox that listens, and serves nobody yet.
@@ -70,6 +70,9 @@ impl Standing {
         next: NextHop,
         timeouts: Timeouts,
     ) -> Result<Self, McError> {
+        if matches!(next, NextHop::Named) {
+            settings.check_reach(listen)?;
+        }
         let middlebox = Middlebox::new(&MiddleboxSettings {
             identity,
             next,
@@ -94,15 +97,20 @@ impl Standing {
     /// Serves, for ever.
     pub async fn serve(self) {
         let middlebox = self.middlebox;
-        listener::serve(self.listener, MAX_SESSIONS, move |stream| {
-            let middlebox = middlebox.clone();
-            async move {
-                match middlebox.serve(stream).await {
-                    Ok(()) => tracing::debug!("a session has ended"),
-                    Err(error) => log(&error),
+        listener::serve_shared(
+            self.listener,
+            MAX_SESSIONS,
+            MAX_OF_ONE_NETWORK,
+            move |stream| {
+                let middlebox = middlebox.clone();
+                async move {
+                    match middlebox.serve(stream).await {
+                        Ok(()) => tracing::debug!("a session has ended"),
+                        Err(error) => log(&error),
+                    }
                 }
-            }
-        })
+            },
+        )
         .await;
     }
 }

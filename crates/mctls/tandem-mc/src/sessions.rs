@@ -1,7 +1,8 @@
 //! What every server of sessions with contexts does around its exchanges: it listens, takes
 //! sessions, and says why one has ended early.
 //!
-//! Is not: the exchanges. Invariants: at most [`MAX_SESSIONS`] at a time; an end that the other
+//! Is not: the exchanges. Invariants: at most [`MAX_SESSIONS`] at a time, and
+//! [`MAX_OF_ONE_NETWORK`] of one network; an end that the other
 //! side does not know of is told it.
 
 use std::net::SocketAddr;
@@ -21,6 +22,8 @@ use crate::settings::ServerSettings;
 
 /// Most sessions at a time; others wait in the system's queue.
 pub(crate) const MAX_SESSIONS: usize = 1024;
+/// Of those, at most so many of one network, which leaves room for others.
+pub(crate) const MAX_OF_ONE_NETWORK: usize = MAX_SESSIONS / 4;
 
 /// Why a session ends early.
 pub(crate) enum Ended {
@@ -84,10 +87,15 @@ impl Listening {
     /// Serves, for ever.
     pub(crate) async fn serve(self, answers: Arc<impl Answers>) {
         let server = self.server;
-        listener::serve(self.listener, MAX_SESSIONS, move |stream| {
-            let (server, answers) = (server.clone(), Arc::clone(&answers));
-            async move { connection(&server, &*answers, stream).await }
-        })
+        listener::serve_shared(
+            self.listener,
+            MAX_SESSIONS,
+            MAX_OF_ONE_NETWORK,
+            move |stream| {
+                let (server, answers) = (server.clone(), Arc::clone(&answers));
+                async move { connection(&server, &*answers, stream).await }
+            },
+        )
         .await;
     }
 }

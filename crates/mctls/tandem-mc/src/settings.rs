@@ -3,6 +3,7 @@
 //! Is not: arguments. Invariants: a key that is not known is an error; nothing is granted or
 //! permitted by a mistake in a file.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::layout::{FOUR, OFFERS};
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BoxSettings {
     /// Where clients may have it connect to: `HOST:PORT`, with `*` for either. None: only to this
-    /// machine.
+    /// machine, for a middlebox that listens on loopback only; others need one.
     #[serde(default)]
     pub allow: Vec<String>,
     /// Filter: what is blocked.
@@ -86,6 +87,21 @@ impl BoxSettings {
     /// It cannot be read, or is none.
     pub fn read(path: Option<&Path>) -> Result<Self, McError> {
         path.map_or_else(|| Ok(Self::default()), read)
+    }
+
+    /// Whether it may listen there: without `allow`, only this machine's own programs may reach
+    /// what listens on this machine, as they may without it.
+    ///
+    /// # Errors
+    /// [`McError::Config`]: strangers could.
+    pub fn check_reach(&self, listen: SocketAddr) -> Result<(), McError> {
+        if listen.ip().is_loopback() || !self.allow.is_empty() {
+            return Ok(());
+        }
+        Err(McError::config(
+            "a middlebox that listens beyond loopback needs the servers that clients may reach \
+             through it: allow = [\"*:443\"]",
+        ))
     }
 
     /// Whether a client may have the middlebox connect to this `HOST:PORT`.
@@ -347,6 +363,27 @@ mod tests {
             ("127.0.0.1:1", false),
         ] {
             assert_eq!(some.permits(next), permitted, "{next}");
+        }
+    }
+
+    #[test]
+    fn a_middlebox_that_strangers_reach_says_where_they_may_go() {
+        let none = BoxSettings::default();
+        let some = BoxSettings {
+            allow: vec!["*:443".into()],
+            ..BoxSettings::default()
+        };
+        for (listen, is_near) in [
+            ("127.0.0.1:1", true),
+            ("127.9.9.9:1", true),
+            ("[::1]:1", true),
+            ("0.0.0.0:1", false),
+            ("[::]:1", false),
+            ("192.168.0.1:1", false),
+        ] {
+            let listen = listen.parse().expect("an address");
+            assert_eq!(none.check_reach(listen).is_ok(), is_near, "{listen}");
+            assert!(some.check_reach(listen).is_ok(), "{listen}");
         }
     }
 

@@ -148,6 +148,16 @@ fn settings_that_cannot_be_and_a_port_in_use_keep_a_daemon_from_starting() {
         let ran = start(kind, settings, "127.0.0.1:0");
         assert!(ran.failed_with(2).contains(word), "{ran:?}");
     }
+    // Strangers would reach what listens on this machine alone.
+    for kind in ["null", "compress"] {
+        for listen in ["0.0.0.0:0", "[::]:0"] {
+            let ran = start(kind, "", listen);
+            assert!(
+                ran.failed_with(2).contains("allow = [\"*:443\"]"),
+                "{ran:?}"
+            );
+        }
+    }
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("bound").to_string();
     let ran = start("null", "", &address);

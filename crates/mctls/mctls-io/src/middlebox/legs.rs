@@ -270,6 +270,11 @@ impl Legs {
         }
     }
 
+    /// Whether the server has not announced the protocol.
+    pub(super) const fn is_plain(&self) -> bool {
+        matches!(&self.state, Some(State::Forwarding))
+    }
+
     const fn is_confirmed(&self) -> bool {
         matches!(&self.state, Some(State::Running(Joining::Confirmed(_))))
     }

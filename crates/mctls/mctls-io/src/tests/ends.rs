@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use mctls::config::{PathMode, Right};
 use mctls::error::{Alert, Breach, Misuse, Policy};
+use mctls::frame::Frame;
 use mctls::party::Position;
 use rustls::pki_types::ServerName;
-use tokio::io::AsyncReadExt as _;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::pki::pki;
 use super::{
-    BODY, HEADERS, Pair, client_settings, connect_with, forwards, listen, middlebox, pair,
-    received, server, server_settings, server_with, session,
+    BODY, HEADERS, PATIENCE, Pair, bytes, client_settings, connect_with, forwards, listen,
+    middlebox, pair, received, server, server_settings, server_with, session,
 };
 use crate::tls::{self, KeyExchange, Tls};
 use crate::{Error, Part, Timeouts};
@@ -227,6 +228,41 @@ async fn a_pause_longer_than_permitted_ends_a_session() {
         matches!(error, Error::TimedOut(Part::EndToEnd, _)),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn a_plain_passage_is_not_kept_for_ever_by_a_byte_now_and_then() {
+    let mut one = middlebox(1, forwards).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let server = listener.local_addr().expect("an address").to_string();
+    let mut stream = TcpStream::connect(&one.address).await.expect("connected");
+    // A handshake record of a byte.
+    let record = [22, 3, 1, 0, 1, 0];
+    let route = bytes(&Frame::Route(vec![server]));
+    let opening = [&route[..], &record].concat();
+    stream.write_all(&opening).await.expect("sent");
+    let (mut server, _) = listener.accept().await.expect("the middlebox");
+    server.read_exact(&mut [0; 6]).await.expect("passed on");
+    // From here on waiting takes no time, and what waits for a byte sees it first.
+    tokio::time::pause();
+    let start = tokio::time::Instant::now();
+    let trickle = async {
+        while stream.write_all(&record).await.is_ok() {
+            let _ = server.read_exact(&mut [0; 6]).await;
+            tokio::time::sleep(PATIENCE.idle / 4).await;
+        }
+    };
+    tokio::select! {
+        () = trickle => {}
+        () = tokio::time::sleep(200 * PATIENCE.idle) => panic!("it is still kept"),
+    }
+    let error = one.next().await.expect_err("it is given up");
+    let most = 60 * PATIENCE.idle;
+    assert!(
+        matches!(error, Error::TimedOut(_, within) if within == most),
+        "{error}"
+    );
+    assert!(start.elapsed() < most + PATIENCE.idle);
 }
 
 #[tokio::test]

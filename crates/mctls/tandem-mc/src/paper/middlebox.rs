@@ -18,7 +18,7 @@ use super::terms;
 use crate::boxes;
 use crate::error::McError;
 use crate::layout::Kind;
-use crate::sessions::MAX_SESSIONS;
+use crate::sessions::{MAX_OF_ONE_NETWORK, MAX_SESSIONS};
 use crate::settings::BoxSettings;
 
 /// A middlebox that listens, and serves nobody yet.
@@ -46,6 +46,7 @@ impl Standing {
                 "--kind {name}: over mctls12 there are null, filter and ids"
             )));
         }
+        settings.check_reach(listen)?;
         let new = boxes::service(kind, &settings)?;
         let service = move || {
             Box::new(Adapted {
@@ -76,15 +77,20 @@ impl Standing {
     /// Serves, for ever.
     pub async fn serve(self) {
         let settings = self.settings;
-        listener::serve(self.listener, MAX_SESSIONS, move |stream| {
-            let settings = Arc::clone(&settings);
-            async move {
-                match serve(stream, &settings).await {
-                    Ok(()) => tracing::debug!("a session has ended"),
-                    Err(error) => tracing::info!("a session was ended: {error}"),
+        listener::serve_shared(
+            self.listener,
+            MAX_SESSIONS,
+            MAX_OF_ONE_NETWORK,
+            move |stream| {
+                let settings = Arc::clone(&settings);
+                async move {
+                    match serve(stream, &settings).await {
+                        Ok(()) => tracing::debug!("a session has ended"),
+                        Err(error) => tracing::info!("a session was ended: {error}"),
+                    }
                 }
-            }
-        })
+            },
+        )
         .await;
     }
 }

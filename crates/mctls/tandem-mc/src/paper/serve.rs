@@ -20,7 +20,7 @@ use crate::error::McError;
 use crate::http::{Event, Head, Messages, Reader, Side, Wrong, unescaped};
 use crate::layout::{Layout, part_of};
 use crate::serve::{Found, PIECE, find};
-use crate::sessions::MAX_SESSIONS;
+use crate::sessions::{MAX_OF_ONE_NETWORK, MAX_SESSIONS};
 use crate::settings::ServerSettings;
 
 /// A server that listens, and serves nobody yet.
@@ -78,14 +78,19 @@ impl Serving {
     /// Serves, for ever.
     pub async fn serve(self) {
         let own = self.own;
-        listener::serve(self.listener, MAX_SESSIONS, move |stream| {
-            let own = Arc::clone(&own);
-            async move {
-                if let Err(ended) = connection(&own, stream).await {
-                    tracing::info!("a session was ended: {ended}");
+        listener::serve_shared(
+            self.listener,
+            MAX_SESSIONS,
+            MAX_OF_ONE_NETWORK,
+            move |stream| {
+                let own = Arc::clone(&own);
+                async move {
+                    if let Err(ended) = connection(&own, stream).await {
+                        tracing::info!("a session was ended: {ended}");
+                    }
                 }
-            }
-        })
+            },
+        )
         .await;
     }
 }

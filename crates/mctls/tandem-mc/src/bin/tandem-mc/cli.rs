@@ -198,8 +198,8 @@ pub(crate) struct Listening {
 /// `types`). balance chooses among servers (`backends`, `balance`) and reads nothing. wan is one of
 /// two at the ends of a slow link, between which repeated data crosses as references (`peer`,
 /// `pair-key`, `memory`, `shorten`). It prints its address and `ready`; SIGTERM stops it. It
-/// connects to this machine only, unless `allow` in its settings permits more; balance connects
-/// only to its backends.
+/// connects to what `allow` in its settings permits; on loopback, without `allow`, to this machine
+/// only. balance connects only to its backends.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Example:
