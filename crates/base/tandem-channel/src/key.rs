@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 
 use crate::crypto::{self, sign::any_eddsa_type};
 use crate::error::ChannelError;
+use crate::file::{self, Over};
 use crate::secrecy::warn_if_exposed;
 
 /// A private key in the one form that RFC 8410, section 7 has for it, up to its 32 bytes.
@@ -185,7 +186,7 @@ impl ChannelKey {
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let seed = random()?;
-                write_secret(path, &seed).map_err(file)?;
+                file::write(path, &seed, Over::Nothing).map_err(file)?;
                 seed.to_vec()
             }
             Err(error) => return Err(file(error)),
@@ -246,18 +247,6 @@ fn random() -> Result<[u8; 32], ChannelError> {
         source: std::io::Error::other(error.to_string()),
     })?;
     Ok(seed)
-}
-
-fn write_secret(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 mod config;
 mod counted;
 mod error;
+mod file;
 mod key;
 mod protocol;
 mod secrecy;

@@ -5,7 +5,6 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -17,6 +16,7 @@ use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, 
 
 use crate::crypto;
 use crate::error::ChannelError;
+use crate::file::{self, Over};
 use crate::key::KeyName;
 
 /// The server that a client talks to.
@@ -73,7 +73,8 @@ impl Pin {
                 tracing::warn!(%met, "first contact: this key is trusted from now on");
                 *key = Some(met);
                 if let Some(path) = &self.kept_in
-                    && let Err(error) = keep(path, met)
+                    && let Err(error) =
+                        file::write(path, format!("{met}\n").as_bytes(), Over::Another)
                 {
                     tracing::warn!(path = %path.display(), %error, "the key could not be stored");
                 }
@@ -81,11 +82,6 @@ impl Pin {
             }
         }
     }
-}
-
-fn keep(path: &Path, key: KeyName) -> std::io::Result<()> {
-    let mut file = std::fs::File::create(path)?;
-    writeln!(file, "{key}")
 }
 
 /// The clients that are served.

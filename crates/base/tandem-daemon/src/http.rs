@@ -4,7 +4,8 @@
 //! thread.
 //!
 //! Invariants: a client that sends or reads slowly delays no other; headers must be complete within
-//! ten seconds; connections and the length of bodies are bounded.
+//! ten seconds, a body a minute later; connections and the length of bodies are bounded. Unless the
+//! caller states a length, a request has no body.
 
 use std::convert::Infallible;
 use std::io;
@@ -29,10 +30,10 @@ pub type Response<B> = hyper::Response<B>;
 
 /// Connections at a time; others wait in the system's queue.
 const MAX_CONNECTIONS: usize = 64;
-/// Longest body of a request, in bytes; a connection that sends more is closed.
-const MAX_BODY: usize = 64 << 20;
 /// Longest wait for the headers of a request.
 const MAX_HEADER_TIME: Duration = Duration::from_secs(10);
+/// Longest wait for the body of a request.
+const MAX_BODY_TIME: Duration = Duration::from_secs(60);
 /// How long dropping a server waits for its thread.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -46,13 +47,31 @@ pub struct Server {
 }
 
 impl Server {
-    /// Answers those who connect to `listener`, on a thread with this name.
+    /// Answers those who connect to `listener`, on a thread with this name. A connection whose
+    /// request has a body is closed.
     ///
     /// # Errors
     /// The thread or its runtime cannot be started.
     pub fn start<B>(
         name: &str,
         listener: TcpListener,
+        answer: impl Fn(Request) -> Response<B> + Send + Sync + 'static,
+    ) -> io::Result<Self>
+    where
+        B: Body<Data = Bytes, Error = Infallible> + Send + 'static,
+    {
+        Self::start_with_bodies(name, listener, 0, answer)
+    }
+
+    /// The same, for requests whose bodies have up to `longest` bytes. 64 of them may be held at a
+    /// time.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_with_bodies<B>(
+        name: &str,
+        listener: TcpListener,
+        longest: usize,
         answer: impl Fn(Request) -> Response<B> + Send + Sync + 'static,
     ) -> io::Result<Self>
     where
@@ -72,7 +91,7 @@ impl Server {
                 let served = runtime.block_on(async {
                     let listener = tokio::net::TcpListener::from_std(listener)?;
                     let serving = listener::serve(listener, MAX_CONNECTIONS, |stream| {
-                        converse(stream, Arc::clone(&answer))
+                        converse(stream, longest, Arc::clone(&answer))
                     });
                     tokio::select! {
                         () = serving => {}
@@ -110,6 +129,7 @@ impl Drop for Server {
 /// One connection to its end.
 async fn converse<B>(
     stream: TcpStream,
+    longest: usize,
     answer: Arc<impl Fn(Request) -> Response<B> + Send + Sync + 'static>,
 ) where
     B: Body<Data = Bytes, Error = Infallible> + Send + 'static,
@@ -118,7 +138,8 @@ async fn converse<B>(
         let answer = Arc::clone(&answer);
         async move {
             let (head, body) = request.into_parts();
-            let body = Limited::new(body, MAX_BODY).collect().await;
+            let body = Limited::new(body, longest).collect();
+            let body = tokio::time::timeout(MAX_BODY_TIME, body).await?;
             let body = body.map_err(io::Error::other)?.to_bytes();
             Ok::<_, io::Error>(answer(Request::from_parts(head, body)))
         }
@@ -152,7 +173,7 @@ mod tests {
     fn requests_are_answered_while_another_client_stalls_until_it_is_dropped() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");
-        let server = Server::start("test", listener, |request| {
+        let server = Server::start_with_bodies("test", listener, 3, |request| {
             let body = format!("{} {}", request.uri(), request.body().len());
             Response::new(Full::from(body))
         })
@@ -164,7 +185,25 @@ mod tests {
         assert!(answer.ends_with("\r\n\r\n/a 3"), "{answer}");
         let answer = asked(address, "HEAD /b HTTP/1.0\r\n\r\n");
         assert!(answer.ends_with("\r\n\r\n"), "{answer}");
+        let answer = asked(address, "POST /c HTTP/1.0\r\nContent-Length: 4\r\n\r\nabcd");
+        assert_eq!(answer, "");
         drop(server);
         assert!(std::net::TcpStream::connect(address).is_err());
+    }
+
+    #[test]
+    fn a_body_that_nobody_asked_for_is_not_read() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let _server = Server::start("test", listener, |_| {
+            Response::new(Full::from("answered".to_owned()))
+        })
+        .expect("it starts");
+        let answer = asked(address, "GET / HTTP/1.0\r\n\r\n");
+        assert!(answer.ends_with("answered"), "{answer}");
+        for head in ["Content-Length: 1000000", "Transfer-Encoding: chunked"] {
+            let request = format!("POST / HTTP/1.1\r\nHost: here\r\n{head}\r\n\r\n1\r\na\r\n");
+            assert_eq!(asked(address, &request), "", "{head}");
+        }
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Is not: the program's log, which names no client's use of a key.
 //!
-//! Invariants: a signature's line is written before the signature leaves. Refusals, which a hostile
-//! client can cause at will, have one line a second for each client and reason, with their number.
+//! Invariants: a signature's line is written before the signature leaves. A line that could not be
+//! written whole is taken back. Refusals, which a hostile client can cause at will, have one line a
+//! second for each client and reason, with their number since the one before.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -134,7 +135,11 @@ impl Audit {
         };
         let mut text = serde_json::to_vec(&line)?;
         text.push(b'\n');
-        self.file.write_all(&text)
+        let length = self.file.metadata()?.len();
+        self.file.write_all(&text).inspect_err(|_| {
+            // The next line is to begin at the start of a line. A device has no length.
+            let _ = self.file.set_len(length);
+        })
     }
 }
 

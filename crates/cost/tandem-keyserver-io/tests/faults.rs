@@ -4,13 +4,15 @@
 mod common;
 
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use common::{
-    Browser, LONG, Place, Served, Web, allow, message, patient, patient_options, wait_until,
+    Browser, LONG, Place, Served, Web, allow, message, patient, patient_options, short_of_room,
+    wait_until,
 };
 use nix::sys::signal::Signal;
 use rustls::HandshakeKind;
@@ -248,6 +250,34 @@ fn more_who_wait_than_may_fail_at_once() {
     });
     let signed = client.sign(id_of(&place), SCHEME, &message());
     assert_eq!(signed, Err(SignError::TooManyWaiting));
+}
+
+#[test]
+fn a_channel_key_that_had_no_room_is_made_at_the_next_start() {
+    let place = Place::new(&[]);
+    let path = place.path("late.channel");
+    let key_in = |program: &mut Command| {
+        let ran = program.arg("--channel-key").arg(&path).output();
+        ran.expect("the program is built").status.success()
+    };
+    assert!(!key_in(&mut short_of_room(0)));
+    assert!(key_in(&mut short_of_room(1)));
+}
+
+#[test]
+fn a_line_that_the_audit_log_has_no_room_for_leaves_nothing() {
+    let place = place(&[("web", 1_000)], &["a"]);
+    // It and its neighbours are made by the first start.
+    drop(Served::start(&place, "a"));
+    let served = Served::start_short_of_room(&place, "a", 2);
+    let client = patient(&place, "web", &[&served]);
+    let sign = || client.sign(id_of(&place), SCHEME, &message());
+    wait_until("the log is full", || {
+        sign() == Err(SignError::Refused(Refusal::Failed))
+    });
+    let log = place.text("a.audit");
+    assert!(log.lines().count() > 0);
+    assert!(log.ends_with("}\n"), "{log}");
 }
 
 #[test]

@@ -30,6 +30,17 @@ use tempfile::TempDir;
 /// A test ends with a message, not with the patience of whoever runs it.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_tandem-keyserver");
+
+/// The program, when no file may have more than this many blocks of 512 bytes, as if the disk were
+/// full.
+pub(crate) fn short_of_room(blocks: u32) -> Command {
+    let mut program = Command::new("sh");
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+    program.args(["-c", &script, PROGRAM]);
+    program
+}
+
 /// A folder with certificates that sign for themselves, `NAME.pem` and `NAME.key`, for localhost.
 pub(crate) struct Place {
     folder: TempDir,
@@ -127,10 +138,16 @@ impl Served {
     }
 
     pub(crate) fn start_at(place: &Place, settings: &str, at: &str, more: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tandem-keyserver"))
+        let mut program = Command::new(PROGRAM);
+        program
             .args(["--listen", at, "--config"])
             .arg(place.path(&format!("{settings}.toml")))
-            .args(more)
+            .args(more);
+        Self::started(program)
+    }
+
+    fn started(mut program: Command) -> Self {
+        let mut child = program
             .stdout(Stdio::piped())
             .spawn()
             .expect("the program is built");
@@ -148,6 +165,15 @@ impl Served {
             key: key.parse().expect("a key"),
             child,
         }
+    }
+
+    /// The same, when its files may have only this many blocks.
+    pub(crate) fn start_short_of_room(place: &Place, settings: &str, blocks: u32) -> Self {
+        let mut program = short_of_room(blocks);
+        program
+            .args(["--listen", "127.0.0.1:0", "--log", "off", "--config"])
+            .arg(place.path(&format!("{settings}.toml")));
+        Self::started(program)
     }
 
     /// Stops it, and waits until each of its threads stands still: some may still answer when the

@@ -53,6 +53,9 @@ pub(super) fn tag(len: usize, seed: u64) -> String {
     format!("\"{len}-{seed}\"")
 }
 
+/// Of what a client uploads, bytes.
+const LONGEST_BODY: usize = 64 << 20;
+
 /// SHA-256 in hexadecimal digits.
 pub(super) fn digits(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
@@ -64,7 +67,8 @@ impl Files {
         let failed = || LabError::io("listen for the plain server");
         let listener = TcpListener::bind("127.0.0.1:0").map_err(failed())?;
         let address = listener.local_addr().map_err(failed())?;
-        let server = Server::start("files", listener, |request| answer(&request));
+        let server =
+            Server::start_with_bodies("files", listener, LONGEST_BODY, |request| answer(&request));
         Ok(Self {
             _server: server.map_err(failed())?,
             address,

@@ -16,7 +16,7 @@ pub(crate) struct Plan {
     pub(crate) block: usize,
     /// Files of figure 5-6.
     pub(crate) latency_files: usize,
-    /// The largest of them, bytes: it bounds the time on a thin link.
+    /// The largest of them, bytes: it bounds the time on a slow link.
     pub(crate) latency_largest: u64,
     /// How many volunteers at once.
     pub(crate) volunteers: Vec<u32>,

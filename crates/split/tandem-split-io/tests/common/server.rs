@@ -39,9 +39,11 @@ impl Server {
         let address = listener.local_addr().expect("bound");
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
         let heads = Arc::clone(&seen);
-        http::Server::start("server", listener, move |request| answer(&request, &heads))
-            .expect("it starts")
-            .detach();
+        http::Server::start_with_bodies("server", listener, 64 << 20, move |request| {
+            answer(&request, &heads)
+        })
+        .expect("it starts")
+        .detach();
         Self { address, seen }
     }
 }
