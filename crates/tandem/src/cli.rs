@@ -69,8 +69,8 @@ const EXAMPLES: &str = "\
 Where to start:
   What would Tandem save on your own traffic? (no root, no set-up)
     tandem estimate capture.pcapng
-  See it work: an emulated satellite link, a real server, a real client (root)
-    tandem lab demo
+  See it work, in the source tree: an emulated satellite link, real programs (root)
+    make demo
 
 To run it, one proxy on each side of the link (root):
     tandem keygen /etc/tandem/key      # then copy the file to the other side

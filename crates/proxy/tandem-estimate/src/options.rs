@@ -8,16 +8,14 @@ use std::num::NonZeroU64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BitRate(NonZeroU64);
 
-impl BitRate {
-    /// The rate, unless it is zero.
-    #[must_use]
-    pub const fn from_bits_per_second(rate: u64) -> Option<Self> {
-        match NonZeroU64::new(rate) {
-            Some(rate) => Some(Self(rate)),
-            None => None,
-        }
+impl From<NonZeroU64> for BitRate {
+    /// The rate of so many bits per second.
+    fn from(bits_per_second: NonZeroU64) -> Self {
+        Self(bits_per_second)
     }
+}
 
+impl BitRate {
     /// Bits per second.
     #[must_use]
     pub const fn bits_per_second(self) -> u64 {
@@ -68,8 +66,7 @@ mod tests {
 
     #[test]
     fn seconds_follow_from_the_rate() {
-        let iridium = BitRate::from_bits_per_second(2_400).expect("the test's own input");
+        let iridium = BitRate::from(NonZeroU64::new(2_400).expect("not 0"));
         assert!((iridium.seconds(3_000) - 10.0).abs() < 1e-9);
-        assert_eq!(BitRate::from_bits_per_second(0), None);
     }
 }

@@ -136,7 +136,7 @@ pub(crate) struct PacketArgs {
     ///
     /// `persistent` replaces a client's certificates by references once a handshake with them has
     /// finished: both proxies then remember them. With `cii` the client names its certificates in
-    /// its hello (`tandem-keytap` makes programs do so), and the server-side proxy answers which of
+    /// its hello (`libtandem_keytap.so` makes programs do so), and the server-side proxy answers which of
     /// them it holds. With `filter` the server-side proxy publishes what it holds, in ten bits for
     /// each client, and the client-side proxy keeps none. `none` never touches or remembers them.
     /// Both sides need the same setting.
@@ -193,7 +193,7 @@ pub(crate) struct TunnelClientArgs {
     /// [default: pass]
     ///
     /// `pass`: they go to their servers from here, as without Tandem; they use the tunnel again
-    /// when it is up. `fail`: they wait for the tunnel, a minute or (on a thin link) longer, and
+    /// when it is up. `fail`: they wait for the tunnel, a minute or (on a slow link) longer, and
     /// are reset; for links that must not be used directly. Connections by `--socks` and
     /// `--http-proxy` always wait.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["pass", "fail"]), hide_possible_values = true)]
@@ -353,7 +353,7 @@ pub(crate) struct LineArgs {
     /// Rate of the link from this side to the other in bit/s, such as 2400, 64k or 1.5M [default:
     /// measured]
     ///
-    /// The tunnel then sends at this rate, whatever is lost. Set it on both sides of thin and of
+    /// The tunnel then sends at this rate, whatever is lost. Set it on both sides of slow and of
     /// lossy links; on a shared link, state your share.
     #[arg(long, value_name = "BPS")]
     pub(crate) link_rate: Option<LinkRate>,

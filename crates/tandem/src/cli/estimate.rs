@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::settings::LinkRate;
+
 /// Show how much Tandem would save on your own traffic, from a capture
 ///
 /// Reads pcap and pcapng files, gzipped or not, replays them through both proxies' engines and
@@ -15,7 +17,7 @@ Examples:
   Make a capture; an hour of a normal day says most (root)
     tcpdump -i eth0 -w capture.pcap 'tcp port 443'
   What would be saved, in bytes, and in seconds on a link of 64 kbit/s
-    tandem estimate capture.pcap --link-rate 64000")]
+    tandem estimate capture.pcap --link-rate 64k")]
 pub(crate) struct EstimateArgs {
     /// Capture file; `-` reads standard input
     #[arg(value_name = "FILE")]
@@ -25,7 +27,7 @@ pub(crate) struct EstimateArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Rate of your link in bits per second; the saving is then also given in seconds
+    /// Rate of your link in bit/s, such as 2400, 64k or 1.5M; the saving is then also given in seconds
     #[arg(long, value_name = "BPS")]
-    pub(crate) link_rate: Option<u64>,
+    pub(crate) link_rate: Option<LinkRate>,
 }

@@ -10,7 +10,7 @@ const ORIGIN_EXAMPLE: &str = "\
 Example:
   In front of a web server on port 8080, for volunteers on port 7443
     tandem split origin --listen 0.0.0.0:7443 --upstream http://127.0.0.1:8080 \\
-        --cert site.pem --key site.key --admin 127.0.0.1:9471";
+        --cert site.pem --key site.key --admin 127.0.0.1:9475";
 
 const VOLUNTEER_EXAMPLE: &str = "\
 Examples:

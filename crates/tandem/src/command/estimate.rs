@@ -12,7 +12,9 @@ use crate::output;
 
 pub(crate) fn run(arguments: &EstimateArgs) -> Result<(), Failure> {
     let options = Options {
-        link_rate: arguments.link_rate.map(rate).transpose()?,
+        link_rate: arguments
+            .link_rate
+            .map(|rate| BitRate::from(rate.bits_per_second())),
         ..Options::default()
     };
     let path = &arguments.file;
@@ -44,14 +46,6 @@ pub(crate) fn run(arguments: &EstimateArgs) -> Result<(), Failure> {
         }),
         None => Ok(()),
     }
-}
-
-fn rate(bits_per_second: u64) -> Result<BitRate, Failure> {
-    BitRate::from_bits_per_second(bits_per_second).ok_or_else(|| {
-        Failure::Usage(
-            "--link-rate: 0 bits per second is no link; give its rate, such as 64000".to_owned(),
-        )
-    })
 }
 
 /// The capture and, for a file, its length in bytes; `-` is standard input.

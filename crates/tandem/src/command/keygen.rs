@@ -3,7 +3,7 @@
 //! Invariants: the key comes from the operating system; a file that holds it is readable by its
 //! owner only from the moment it exists; an existing file stays as it is.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -47,7 +47,12 @@ pub(super) fn random() -> Result<[u8; Key::LEN], Failure> {
     Ok(key)
 }
 
+/// The file and, where only that is missing, its folder.
 fn write_new(path: &Path, digits: &str) -> io::Result<()> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+        // Where it fails, the file says why.
+        let _ = fs::create_dir(folder);
+    }
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)

@@ -44,7 +44,15 @@ fn a_key_file_is_its_owners_alone_and_is_not_overwritten() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_a_matter_of_usage() {
+fn the_folder_of_a_key_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tandem/key");
+    run(&mut tandem(&["keygen", path.to_str().unwrap()])).succeeded();
+    assert!(path.is_file());
+}
+
+#[test]
+fn a_folder_in_a_folder_that_is_not_there_is_a_matter_of_usage() {
     let ran = run(&mut tandem(&["keygen", "/nowhere/at/all/key"]));
     assert!(
         ran.failed_with(2).starts_with("/nowhere/at/all/key: "),

@@ -106,7 +106,7 @@ Arms, of which a file names some:
     resumption, resumption-id, packet-resumption, tls13, packet-tls13, rfc8879
                          what endpoints can do themselves, and some of it through packet mode")]
 pub(crate) struct RunArgs {
-    /// Experiment files, such as experiments/handshake.toml
+    /// Experiment files, such as experiments/bars.toml
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
 
