@@ -100,7 +100,7 @@ for file in tandem.lua mc13.lua; do
     put "extras/wireshark/$file" "usr/share/tandem/wireshark/$file"
 done
 put extras/grafana/tandem.json usr/share/tandem/grafana/tandem.json
-for file in docs/operating.md docs/splitting.md docs/exit-codes.md docs/tls13.md LICENSE-MIT packaging/debian/copyright; do
+for file in docs/{operating,splitting,exit-codes,tls13,security,scale,keytap,processor-time}.md LICENSE-MIT packaging/debian/copyright; do
     put "$file" "usr/share/doc/tandem/$(basename "$file")"
 done
 put_compressed CHANGELOG.md usr/share/doc/tandem/changelog.gz

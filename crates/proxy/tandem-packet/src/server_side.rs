@@ -231,8 +231,8 @@ impl Agreed {
                 // Who hints has our answer: the SYN came again because the link is slower than the
                 // client's timer.
                 self.is_unheard = false;
-                // What has begun to pass as it is goes on as it is; and where timestamps were
-                // agreed and are taken off on the way, nothing is harmless.
+                // A flow that started in pass-through stays in pass-through; and where
+                // timestamps were agreed and are taken off on the way, nothing is harmless.
                 if !self.common.watch.server_has_spoken() && packet.timestamps().is_some() {
                     if cx.may_rewrite {
                         self.arm(Ground::hinted(hints));

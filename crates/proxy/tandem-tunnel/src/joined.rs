@@ -5,9 +5,9 @@
 //! (`tandem-engine`). It is the same at either side but for what is held: a hello and the client's
 //! flight after the server's, or the server's first.
 //!
-//! Invariants: what is held is the end of what was read along; what begins to pass as it is goes on
-//! so; when the handshake is over, or not one for the engine, everything that is kept for it is
-//! freed.
+//! Invariants: what is held is the end of what was read along; a direction that started in
+//! pass-through stays in pass-through; when the handshake is over, or not one for the engine,
+//! everything that is kept for it is freed.
 
 mod answers;
 mod consent;
@@ -349,7 +349,7 @@ impl Joined {
         let connection = &following.connection;
         let ground = match self.role {
             Role::ClientSide => sealed.or_else(|| connection.client_flight_to_come(cx.engine)),
-            // What has begun to pass as it is goes on so.
+            // A direction that started in pass-through stays in pass-through.
             Role::ServerSide => (is_first && connection.hello_is_complete())
                 .then(|| connection.server_flight(&self.reader.said(), cx.engine)),
         };
