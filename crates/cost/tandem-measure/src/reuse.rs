@@ -100,7 +100,8 @@ mod tests {
     fn half_gives_new_reused_in_turns() {
         assert_eq!(pattern(50, 8), "NRNRNRNR");
         assert_eq!(pattern(0, 4), "NNNN");
-        // The paper (docs/measuring.md): "only the first TLS session setup involves a full handshake".
+        // The paper (docs/measuring.md): "only the first TLS session setup involves a full
+        // handshake".
         assert_eq!(pattern(100, 6), "NRRRRR");
         assert_eq!(pattern(80, 10), "NRRRRNRRRR");
     }

@@ -136,10 +136,10 @@ pub(crate) struct PacketArgs {
     ///
     /// `persistent` replaces a client's certificates by references once a handshake with them has
     /// finished: both proxies then remember them. With `cii` the client names its certificates in
-    /// its hello (`libtandem_keytap.so` makes programs do so), and the server-side proxy answers which of
-    /// them it holds. With `filter` the server-side proxy publishes what it holds, in ten bits for
-    /// each client, and the client-side proxy keeps none. `none` never touches or remembers them.
-    /// Both sides need the same setting.
+    /// its hello (`libtandem_keytap.so` makes programs do so), and the server-side proxy answers
+    /// which of them it holds. With `filter` the server-side proxy publishes what it holds, in ten
+    /// bits for each client, and the client-side proxy keeps none. `none` never touches or
+    /// remembers them. Both sides need the same setting.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["persistent", "cii", "filter", "none"]), hide_possible_values = true)]
     pub(crate) client_certificates: Option<String>,
 }

@@ -27,7 +27,8 @@ pub(crate) struct EstimateArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Rate of your link in bit/s, such as 2400, 64k or 1.5M; the saving is then also given in seconds
+    /// Rate of your link in bit/s, such as 2400, 64k or 1.5M; the saving is then also given in
+    /// seconds
     #[arg(long, value_name = "BPS")]
     pub(crate) link_rate: Option<LinkRate>,
 }

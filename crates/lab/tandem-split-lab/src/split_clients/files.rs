@@ -54,7 +54,7 @@ pub(super) fn tag(len: usize, seed: u64) -> String {
 }
 
 /// Of what a client uploads, bytes.
-const LONGEST_BODY: usize = 64 << 20;
+const MAX_BODY: usize = 64 << 20;
 
 /// SHA-256 in hexadecimal digits.
 pub(super) fn digits(bytes: &[u8]) -> String {
@@ -68,7 +68,7 @@ impl Files {
         let listener = TcpListener::bind("127.0.0.1:0").map_err(failed())?;
         let address = listener.local_addr().map_err(failed())?;
         let server =
-            Server::start_with_bodies("files", listener, LONGEST_BODY, |request| answer(&request));
+            Server::start_with_bodies("files", listener, MAX_BODY, |request| answer(&request));
         Ok(Self {
             _server: server.map_err(failed())?,
             address,
