@@ -2,6 +2,7 @@
 //! nothing panics.
 
 use std::io::Write as _;
+use std::num::NonZeroU64;
 
 use crate::support::{Full, LINK_RAW, Talk, Trace, capture_of, read, read_with, record};
 use flate2::Compression;
@@ -488,7 +489,7 @@ fn progress_rises_to_the_files_size() {
 #[test]
 fn seconds_are_told_for_a_link() {
     let options = Options {
-        link_rate: BitRate::from_bits_per_second(8),
+        link_rate: NonZeroU64::new(8).map(BitRate::from),
         ..Options::default()
     };
     let outcome = read_with(&sample(), &options);

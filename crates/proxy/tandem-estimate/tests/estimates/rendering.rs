@@ -2,6 +2,7 @@
 //! or not at all.
 #![allow(clippy::disallowed_methods, reason = "REGEN=1 rewrites the snapshots")]
 
+use std::num::NonZeroU64;
 use std::path::Path;
 
 use crate::support::{Full, LINK_RAW, Talk, Trace, client_hello, read_with, record, server_hello};
@@ -48,7 +49,7 @@ fn sample() -> Outcome {
 
     trace.bytes.extend([0xff; 20]);
     let options = Options {
-        link_rate: BitRate::from_bits_per_second(2_400),
+        link_rate: NonZeroU64::new(2_400).map(BitRate::from),
         ..Options::default()
     };
     read_with(&trace.bytes, &options)
