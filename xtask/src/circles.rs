@@ -3,55 +3,35 @@
 //! A file uses another when a path in it (an import, or a path in its code) leads to an item of the
 //! other, through re-exports to where the item is defined. That a module lists its children
 //! (`mod child;`) is no use, nor is what a child takes from the modules around it: it is a part of
-//! them, and moves with them. Tests do not count. Circles that are still there are counted in
-//! [`crate::table::CIRCLES`], which may only shrink.
+//! them, and moves with them. Tests do not count.
 
 mod graph;
 mod imports;
 
-use std::collections::BTreeMap;
-
 use crate::finding::Finding;
-use crate::table::{CIRCLES, LAYERS};
+use crate::table::LAYERS;
 use crate::tree::Tree;
 use graph::circles;
 use imports::Crate;
 
-/// Circles that the table does not allow, and rows of it that allow too much.
+/// Every circle.
 pub(crate) fn check(tree: &Tree) -> Result<Vec<Finding>, String> {
     let folders: Vec<&str> = LAYERS.iter().map(|layer| layer.folder).collect();
-    Ok(judge(tree, &folders, CIRCLES))
+    Ok(judge(tree, &folders))
 }
 
-fn judge(tree: &Tree, folders: &[&str], allowed: &[(&str, usize)]) -> Vec<Finding> {
-    let allowed: BTreeMap<&str, usize> = allowed.iter().copied().collect();
+fn judge(tree: &Tree, folders: &[&str]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for folder in folders {
         let files = Crate::read(tree, folder);
-        let found = circles(&files.uses());
-        let count: usize = found.iter().map(Vec::len).sum();
-        let row = allowed.get(folder).copied().unwrap_or(0);
-        if count > row {
-            for circle in &found {
-                let names: Vec<&str> = circle.iter().map(|&file| files.name(file)).collect();
-                let message = format!(
-                    "uses each other in a circle: {} (see xtask/src/circles.rs)",
-                    names.join(", ")
-                );
-                findings.push(Finding::on(folder, message));
-            }
+        for circle in circles(&files.uses()) {
+            let names: Vec<&str> = circle.iter().map(|&file| files.name(file)).collect();
+            let message = format!(
+                "uses each other in a circle: {} (see xtask/src/circles.rs)",
+                names.join(", ")
+            );
+            findings.push(Finding::on(folder, message));
         }
-        if count < row {
-            let message = match count {
-                0 => format!("{folder} has no circle of imports any more: take its row out"),
-                _ => format!("{folder} has {count} files in circles, its row says {row}"),
-            };
-            findings.push(Finding::on("xtask/src/table.rs", message));
-        }
-    }
-    for folder in allowed.keys().filter(|folder| !folders.contains(folder)) {
-        let message = format!("{folder} has a row of circles and is no crate");
-        findings.push(Finding::on("xtask/src/table.rs", message));
     }
     findings
 }
@@ -62,7 +42,7 @@ mod tests {
 
     const CRATE: &str = "crates/a";
 
-    fn found(files: &[(&str, &str)], allowed: &[(&str, usize)]) -> Vec<String> {
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
         let files: Vec<(String, &str)> = files
             .iter()
             .map(|&(path, text)| (format!("{CRATE}/src/{path}"), text))
@@ -71,7 +51,7 @@ mod tests {
             .iter()
             .map(|(path, text)| (path.as_str(), *text))
             .collect();
-        judge(&Tree::fixture(&files), &[CRATE], allowed)
+        judge(&Tree::fixture(&files), &[CRATE])
             .into_iter()
             .map(|finding| finding.message)
             .collect()
@@ -92,9 +72,8 @@ mod tests {
             ("one.rs", "use crate::two::{Other, Two};\npub struct One;\n"),
             ("two.rs", "use super::one::One;\npub struct Two;\n"),
         ];
-        assert_eq!(found(&files, &[]), circle("one.rs, two.rs"));
-        assert_eq!(found(&files, &[(CRATE, 2)]), CLEAN);
-        assert_eq!(found(&files[..2], &[]), CLEAN);
+        assert_eq!(found(&files), circle("one.rs, two.rs"));
+        assert_eq!(found(&files[..2]), CLEAN);
     }
 
     #[test]
@@ -103,13 +82,13 @@ mod tests {
         let root = ("lib.rs", "mod one;\nmod two;\n");
         let two = |text| [root, one, ("two.rs", text)];
         let code = "fn b(one: crate::one::One) {}\n";
-        assert_eq!(found(&two(code), &[]), circle("one.rs, two.rs"));
+        assert_eq!(found(&two(code)), circle("one.rs, two.rs"));
         let comment = "/// [`crate::one::One`]\nfn b() {}\n";
-        assert_eq!(found(&two(comment), &[]), CLEAN);
+        assert_eq!(found(&two(comment)), CLEAN);
         let test = "fn b() {}\n#[cfg(test)]\nmod tests {\n    use crate::one::a;\n}\n";
-        assert_eq!(found(&two(test), &[]), CLEAN);
+        assert_eq!(found(&two(test)), CLEAN);
         let visibility = "pub(in crate::one) fn b() {}\n";
-        assert_eq!(found(&two(visibility), &[]), CLEAN);
+        assert_eq!(found(&two(visibility)), CLEAN);
     }
 
     #[test]
@@ -123,10 +102,10 @@ mod tests {
             ("one/a.rs", "use super::{One, b::B};\npub struct A;\n"),
             ("one/b.rs", "use super::One;\npub struct B;\n"),
         ];
-        assert_eq!(found(&files, &[]), CLEAN);
+        assert_eq!(found(&files), CLEAN);
         let mut files = files;
         files[3].1 = "use super::A;\npub struct B;\n";
-        assert_eq!(found(&files, &[]), circle("one/a.rs, one/b.rs"));
+        assert_eq!(found(&files), circle("one/a.rs, one/b.rs"));
     }
 
     #[test]
@@ -137,7 +116,7 @@ mod tests {
             ("one/child.rs", "use crate::two::Two;\npub struct Part;\n"),
             ("two.rs", "use crate::one::Part;\npub struct Two;\n"),
         ];
-        assert_eq!(found(&files, &[]), circle("one/child.rs, two.rs"));
+        assert_eq!(found(&files), circle("one/child.rs, two.rs"));
     }
 
     #[test]
@@ -155,10 +134,10 @@ mod tests {
             ("one/child.rs", "pub struct Part;\n"),
             ("two.rs", "use crate::Piece;\npub fn b() {}\n"),
         ];
-        assert_eq!(found(&files, &[]), CLEAN);
+        assert_eq!(found(&files), CLEAN);
         let mut files = files;
         files[2].1 = "pub struct Part(crate::two::Two);\n";
-        assert_eq!(found(&files, &[]), circle("one/child.rs, two.rs"));
+        assert_eq!(found(&files), circle("one/child.rs, two.rs"));
     }
 
     #[test]
@@ -171,30 +150,9 @@ mod tests {
             ),
             ("two.rs", "pub struct Two;\n"),
         ];
-        assert_eq!(found(&files, &[]), CLEAN);
+        assert_eq!(found(&files), CLEAN);
         let mut files = files;
         files[2].1 = "pub struct Two(crate::one::One);\n";
-        assert_eq!(found(&files, &[]), circle("one.rs, two.rs"));
-    }
-
-    #[test]
-    fn a_row_that_allows_too_much_is_found() {
-        let files = [
-            ("lib.rs", "mod one;\nmod two;\n"),
-            ("one.rs", "use crate::two::Two;\npub struct One;\n"),
-            ("two.rs", "use crate::one::One;\npub struct Two;\n"),
-        ];
-        assert_eq!(
-            found(&files, &[(CRATE, 3)]),
-            ["crates/a has 2 files in circles, its row says 3"]
-        );
-        assert_eq!(
-            found(&files[..2], &[(CRATE, 2)]),
-            ["crates/a has no circle of imports any more: take its row out"]
-        );
-        assert_eq!(
-            found(&files[..1], &[("crates/b", 2)]),
-            ["crates/b has a row of circles and is no crate"]
-        );
+        assert_eq!(found(&files), circle("one.rs, two.rs"));
     }
 }

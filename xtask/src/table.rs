@@ -417,10 +417,6 @@ pub(crate) const LAYERS: &[Layer] = &[
     Layer::new("xtask", "xtask", Kind::Program, &[]),
 ];
 
-/// How many files of a crate, by its folder, use each other in circles. A row may only shrink, and
-/// goes when its crate has no circle any more: `cargo xtask circles`.
-pub(crate) const CIRCLES: &[(&str, usize)] = &[];
-
 /// The row of the crate with this name.
 pub(crate) fn layer(name: &str) -> Option<&'static Layer> {
     LAYERS.iter().find(|layer| layer.name == name)

@@ -334,11 +334,6 @@ impl Host {
         self.counters
     }
 
-    /// The smoothed round trip, once there is one.
-    pub fn smoothed_rtt(&self) -> Option<Duration> {
-        self.rtt.smoothed()
-    }
-
     /// The configuration.
     pub fn config(&self) -> &HostConfig {
         &self.config

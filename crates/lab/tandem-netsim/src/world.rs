@@ -26,7 +26,7 @@ use crate::host::{Host, Wants};
 use crate::trace::{Trace, TraceLine, summarise};
 
 /// Steps (instants at which something is due) before a run counts as endless.
-pub const DEFAULT_STEP_LIMIT: u64 = 1_000_000;
+const MAX_STEPS: u64 = 1_000_000;
 
 /// Packets handed on at one instant before that counts as a loop.
 const MAX_PACKETS_AT_ONCE: usize = 200_000;
@@ -55,7 +55,6 @@ pub struct World {
     taps: Vec<Option<Vec<Tapped>>>,
     unclaimed: u64,
     steps: u64,
-    step_limit: u64,
 }
 
 impl World {
@@ -73,7 +72,6 @@ impl World {
             taps: vec![None],
             unclaimed: 0,
             steps: 0,
-            step_limit: DEFAULT_STEP_LIMIT,
         }
     }
 
@@ -253,11 +251,6 @@ impl World {
         self.settle_quietly();
     }
 
-    /// Bounds all further runs together to so many more steps.
-    pub fn limit_steps(&mut self, steps: u64) {
-        self.step_limit = self.steps.saturating_add(steps);
-    }
-
     /// When something is due next.
     pub fn next_event(&self) -> Option<Instant> {
         let hosts = self.clients.iter().chain(&self.servers);
@@ -278,7 +271,7 @@ impl World {
             return Ok(Stepped::NothingDue);
         };
         self.steps += 1;
-        if self.steps > self.step_limit {
+        if self.steps > MAX_STEPS {
             return Err(self.failure("the steps are used up"));
         }
         self.now = self.now.max(at);

@@ -22,16 +22,12 @@ pub struct ExtensionType(pub u16);
 impl ExtensionType {
     /// RFC 6066: server name indication.
     pub const SERVER_NAME: Self = Self(0);
-    /// RFC 6066: OCSP staple asked for or given.
-    pub const STATUS_REQUEST: Self = Self(5);
     /// RFC 7301: application protocols.
     pub const ALPN: Self = Self(16);
     /// RFC 6962: timestamps of certificate transparency logs.
     pub const SIGNED_CERTIFICATE_TIMESTAMP: Self = Self(18);
     /// RFC 7924: cached information.
     pub const CACHED_INFO: Self = Self(25);
-    /// RFC 8879: certificate compression.
-    pub const COMPRESS_CERTIFICATE: Self = Self(27);
     /// RFC 5077: session ticket.
     pub const SESSION_TICKET: Self = Self(35);
     /// RFC 8446: pre-shared key.

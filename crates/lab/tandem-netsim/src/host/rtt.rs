@@ -68,10 +68,6 @@ impl RttEstimator {
         self.doublings = 0;
     }
 
-    pub(super) fn smoothed(&self) -> Option<Duration> {
-        self.measured.map(|(smoothed, _)| smoothed)
-    }
-
     pub(super) fn timeout(&self) -> Duration {
         self.base
             .saturating_mul(1u32.checked_shl(self.doublings).unwrap_or(u32::MAX))
