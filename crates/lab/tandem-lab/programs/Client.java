@@ -59,11 +59,17 @@ public class Client {
         }
     }
 
-    static String compare(byte[] answer, byte[] expected) {
-        int start = answer.length - expected.length;
-        boolean same = start >= 4 && Arrays.equals(answer, start, answer.length, expected, 0, expected.length)
-            && new String(answer, start - 4, 4, StandardCharsets.ISO_8859_1).equals("\r\n\r\n");
-        return same ? "ok" : "differs";
+    /** The verdict, and why. JSSE takes the end of TCP for the end of TLS, too. */
+    static String[] compare(byte[] answer, byte[] expected) {
+        int head = new String(answer, StandardCharsets.ISO_8859_1).indexOf("\r\n\r\n");
+        byte[] body = head < 0 ? new byte[0] : Arrays.copyOfRange(answer, head + 4, answer.length);
+        if (Arrays.equals(body, expected)) {
+            return new String[] {"ok", ""};
+        }
+        if (body.length < expected.length && Arrays.equals(body, Arrays.copyOf(expected, body.length))) {
+            return new String[] {"failed", "the page ended after " + body.length + " bytes"};
+        }
+        return new String[] {"differs", body.length + " bytes"};
     }
 
     static void load(String[] words) throws Exception {
@@ -81,7 +87,9 @@ public class Client {
                 String verdict;
                 String why = "";
                 try {
-                    verdict = compare(ask(context, words[1], Integer.parseInt(port), version), expected);
+                    String[] came = compare(ask(context, words[1], Integer.parseInt(port), version), expected);
+                    verdict = came[0];
+                    why = came[1];
                 } catch (Exception error) {
                     verdict = "failed";
                     why = error.toString().replace('\n', ' ');
