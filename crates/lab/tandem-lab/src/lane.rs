@@ -287,9 +287,12 @@ impl Lane {
     /// from outside. They are asked after a trial.
     fn admin(&self) -> Admin {
         match Setup::of(self.arm).mode(&self.link) {
-            Some(Mode::Tunnel(_) | Mode::TunnelWithKeys(_) | Mode::TunnelWithClientKeys(..)) => {
-                Admin::On
-            }
+            Some(
+                Mode::Tunnel(_)
+                | Mode::TunnelWithKeys(_)
+                | Mode::TunnelWithClientKeys(..)
+                | Mode::TunnelWithAllKeys(..),
+            ) => Admin::On,
             None
             | Some(
                 Mode::PassThrough

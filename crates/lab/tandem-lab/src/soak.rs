@@ -8,6 +8,9 @@
 //!
 //! Through the tunnel, the link is cut for some seconds too, now and then in the first half.
 //!
+//! With consent, all is TLS 1.3 through the tunnel, and programs that use OpenSSL release their
+//! handshake keys; on their way to the proxies these are harmed, too.
+//!
 //! Some clients return with sessions, by identifier and by ticket, and some show certificates of
 //! their own.
 //!
@@ -18,6 +21,7 @@
 //! that were refused where the client side was, until its rules were gone or it was back. The seed
 //! settles the faults and the link's chance; which connection they hit is up to the machine.
 
+mod keys;
 mod load;
 mod pair;
 mod sites;
@@ -39,8 +43,10 @@ use tandem_netsim::{BitRate, Probability};
 
 use crate::interop::servers::Site;
 use crate::interop::tools::Tools;
+use crate::interop::version::VERSIONS;
 use tandem_report::RunInfo;
 use tandem_testbed::LabError;
+use tandem_testbed::client;
 use tandem_testbed::console::{self, Console, human_duration};
 use tandem_testbed::effort::Effort;
 use tandem_testbed::emulator::Emulator;
@@ -49,10 +55,11 @@ use tandem_testbed::interrupt;
 use tandem_testbed::lease::Lease;
 use tandem_testbed::links::LinkFigures;
 use tandem_testbed::pki::{self, Chain, ChainSpec, KeyKind};
-use tandem_testbed::proxies::Mode;
+use tandem_testbed::proxies::{self, Mode, Prefer};
 use tandem_testbed::server::Server as RunningServer;
 use tandem_testbed::topology::{Host, Topology};
 
+use keys::{KeyFaults, KeyPath};
 use load::{Fared, Load, Report};
 use pair::{Counted, Pair, Side, Size, StoreFate};
 use sites::{Asked, Row, SITES};
@@ -134,6 +141,8 @@ pub enum Through {
     Packet,
     /// Tunnel mode.
     Tunnel,
+    /// Tunnel mode, TLS 1.3 alone, with the consent of servers and clients.
+    TunnelConsent,
 }
 
 impl Through {
@@ -142,6 +151,23 @@ impl Through {
         match self {
             Through::Packet => "soak",
             Through::Tunnel => "soak-tunnel",
+            Through::TunnelConsent => "soak-consent",
+        }
+    }
+
+    /// Whether TCP ends at the proxies.
+    fn is_tunnel(self) -> bool {
+        match self {
+            Through::Packet => false,
+            Through::Tunnel | Through::TunnelConsent => true,
+        }
+    }
+
+    /// The versions that clients speak.
+    fn versions(self) -> &'static [Version] {
+        match self {
+            Through::Packet | Through::Tunnel => &VERSIONS,
+            Through::TunnelConsent => &[Version::Tls13],
         }
     }
 
@@ -149,6 +175,7 @@ impl Through {
         match self {
             Through::Packet => Mode::Safe,
             Through::Tunnel => Mode::Tunnel(LinkFigures::of(link)),
+            Through::TunnelConsent => Mode::TunnelWithAllKeys(LinkFigures::of(link), Prefer::Bytes),
         }
     }
 }
@@ -162,10 +189,12 @@ pub struct SoakSummary {
     pub handshakes: u64,
     /// Flights that crossed as deltas.
     pub rewritten: u64,
+    /// Flights of TLS 1.3 that crossed opened, servers' and clients'.
+    pub sealed: u64,
 }
 
 /// Runs it and writes `soak.md`, `soak.jsonl` (one line) and `soak.run.json`; for the tunnel,
-/// `soak-tunnel.md` and so on.
+/// `soak-tunnel.md` and so on; with consent, `soak-consent.md`.
 ///
 /// # Errors
 /// `NotRoot`, `Kernel`, `ProgramMissing`, `Usage` where the lab cannot be built; `BytesDiffer`
@@ -215,6 +244,8 @@ impl Away {
 struct Run<'a> {
     load: Load,
     pair: Pair,
+    /// The clients' keys' way to their proxy, and the servers'.
+    keys: Vec<KeyPath>,
     _servers: Vec<RunningServer>,
     sites: Vec<Row>,
     emulator: Emulator,
@@ -247,6 +278,22 @@ impl<'a> Run<'a> {
         let (topology, ends) = Topology::build(config.up.mtu)?;
         let mode = options.through.mode(&config);
         let emulator = Emulator::start(ends, config, options.seed, None)?;
+        let keys = match options.through {
+            Through::Packet | Through::Tunnel => Vec::new(),
+            Through::TunnelConsent => key_paths(&topology, options.seed)?,
+        };
+        let library = match options.through {
+            Through::Packet | Through::Tunnel => None,
+            Through::TunnelConsent => Some(client::keytap(&options.exe)?),
+        };
+        let [of_clients, of_servers] = [0, 1].map(|side| {
+            let library = library
+                .iter()
+                .map(|library| ("LD_PRELOAD", library.clone()));
+            let socket = keys.get(side).map(KeyPath::socket);
+            let socket = socket.map(|it| ("TANDEM_KEYTAP_SOCKET", it.to_owned()));
+            library.chain(socket).collect::<Vec<_>>()
+        });
         let (mut servers, mut sites) = (Vec::new(), Vec::new());
         let wanted = |row: &Row| match options.effort {
             Effort::Full => true,
@@ -270,6 +317,7 @@ impl<'a> Run<'a> {
                     Asked::Nothing => None,
                     Asked::Certificate => Some(&shown.root),
                 },
+                releasing: &of_servers,
             };
             let namespace = topology.host(Host::Server);
             servers.push(server.start(namespace, tools, &directory, site)?);
@@ -282,8 +330,12 @@ impl<'a> Run<'a> {
             topology.host(Host::Client),
             tools,
             shown,
-            &sites,
-            options.effort,
+            &load::Asking {
+                sites: &sites,
+                effort: options.effort,
+                versions: options.through.versions(),
+                releasing: &of_clients,
+            },
             &sender,
         )?;
         let names: Vec<String> = sites
@@ -298,6 +350,7 @@ impl<'a> Run<'a> {
         Ok(Self {
             load,
             pair,
+            keys,
             _servers: servers,
             sites,
             emulator,
@@ -333,6 +386,8 @@ impl<'a> Run<'a> {
         let seconds = begun.elapsed().as_secs_f64();
         let counted = self.pair.counted(&self.topology);
         let harm = harm(&self.emulator);
+        let keys = self.keys.iter_mut().map(KeyPath::end);
+        let keys = keys.reduce(KeyFaults::plus).unwrap_or_default();
         let rules_left = self.pair.end(&self.topology)?;
         Ok(Summary {
             wanted,
@@ -348,6 +403,7 @@ impl<'a> Run<'a> {
             explained,
             counted,
             faults,
+            keys,
             harm,
             early,
             late,
@@ -409,12 +465,12 @@ impl<'a> Run<'a> {
         let mut faults = Faults::default();
         while tally.handshakes() < until {
             self.run_for(tally, chance.random_range(KILLS_APART), until)?;
-            if self.options.through == Through::Tunnel && chance.random_bool(CUTS) {
+            if self.options.through.is_tunnel() && chance.random_bool(CUTS) {
                 self.cut_link(tally, chance.random_range(CUT))?;
                 faults.link_cut += 1;
                 continue;
             }
-            if self.options.through == Through::Tunnel {
+            if self.options.through.is_tunnel() {
                 (self.away, self.cut_off) = (Away::Now, 0);
             }
             let sides: &[Side] = if chance.random_bool(BOTH) {
@@ -455,12 +511,9 @@ impl<'a> Run<'a> {
                     Side::Server => {}
                 }
             }
-            match self.options.through {
-                Through::Packet => {}
-                Through::Tunnel => {
-                    self.wait_for_tunnel(tally)?;
-                    self.away = Away::Until(Instant::now());
-                }
+            if self.options.through.is_tunnel() {
+                self.wait_for_tunnel(tally)?;
+                self.away = Away::Until(Instant::now());
             }
         }
         Ok(faults)
@@ -512,6 +565,16 @@ impl<'a> Run<'a> {
         }
         Ok(())
     }
+}
+
+/// The ways of keys to the client side, and to the server side.
+fn key_paths(topology: &Topology, seed: u64) -> Result<Vec<KeyPath>, LabError> {
+    let daemons = proxies::key_sockets(topology);
+    let paths = (0..).zip(daemons).map(|(side, daemon)| {
+        let from = topology.directory().join(format!("harmed-keys-{side}"));
+        KeyPath::start(&from, &daemon, seed + side)
+    });
+    paths.collect()
 }
 
 /// The link with its harm.
@@ -616,5 +679,6 @@ fn write(summary: &Summary, options: &SoakOptions) -> Result<SoakSummary, LabErr
         page,
         handshakes: tally.handshakes(),
         rewritten: summary.counted.flights_written,
+        sealed: summary.counted.flights_sealed,
     })
 }

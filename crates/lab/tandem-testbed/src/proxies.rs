@@ -61,6 +61,9 @@ pub enum Mode {
     /// As [`Mode::Tunnel`], with a client side that takes them there, and both sides asking for
     /// them so.
     TunnelWithClientKeys(LinkFigures, Prefer),
+    /// As [`Mode::Tunnel`], with both sides taking handshake keys, at [`key_sockets`], and asking
+    /// clients for them so.
+    TunnelWithAllKeys(LinkFigures, Prefer),
     /// As [`Mode::Tunnel`], without deltas: every byte crosses as it is.
     Quic(LinkFigures),
     /// Another program in the daemons' place.
@@ -130,6 +133,12 @@ pub fn key_socket(topology: &Topology) -> PathBuf {
     beside(&key_file(topology))
 }
 
+/// Where the daemons take them that both do: the client side, and the server side.
+pub fn key_sockets(topology: &Topology) -> [PathBuf; 2] {
+    let key = key_file(topology);
+    [beside_of_clients(&key), beside(&key)]
+}
+
 fn key_file(topology: &Topology) -> PathBuf {
     topology.directory().join("key")
 }
@@ -137,6 +146,11 @@ fn key_file(topology: &Topology) -> PathBuf {
 /// The socket beside the pair's key.
 fn beside(key: &Path) -> PathBuf {
     key.with_file_name("released-keys")
+}
+
+/// The client side's, where both sides have one.
+fn beside_of_clients(key: &Path) -> PathBuf {
+    key.with_file_name("released-keys-of-clients")
 }
 
 /// What the daemons have used so far.
@@ -175,6 +189,7 @@ impl Proxies {
             | Mode::Tunnel(_)
             | Mode::TunnelWithKeys(_)
             | Mode::TunnelWithClientKeys(..)
+            | Mode::TunnelWithAllKeys(..)
             | Mode::Quic(_) => write_key(&key)?,
         }
         let start = |host: Host| {
@@ -314,6 +329,15 @@ impl DaemonSpec<'_> {
                 if self.host.role() == Some("client-side") {
                     command.arg("--handshake-keys").arg(beside(self.key));
                 }
+                Ok(command)
+            }
+            Mode::TunnelWithAllKeys(figures, prefer) => {
+                let mut command = self.tunnel(figures);
+                command.args(["--prefer", prefer.name(), "--handshake-keys"]);
+                command.arg(match self.host.role() {
+                    Some("client-side") => beside_of_clients(self.key),
+                    _ => beside(self.key),
+                });
                 Ok(command)
             }
             Mode::Quic(figures) => {

@@ -131,6 +131,7 @@ impl Bench {
             high: version,
             sessions: Sessions::None,
             clients: None,
+            releasing: &[],
         };
         let namespace = self.topology.host(Host::Server);
         self.server = Some(server.start(namespace, tools, &directory, site)?);

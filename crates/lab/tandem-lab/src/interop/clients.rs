@@ -70,6 +70,22 @@ impl Client {
         }
     }
 
+    /// Whether it uses the system's OpenSSL as a shared library, so that `libtandem_keytap.so`
+    /// works in it.
+    pub(crate) fn uses_openssl(self) -> bool {
+        match self {
+            Client::Openssl | Client::Curl | Client::Python => true,
+            Client::Wget
+            | Client::Gnutls
+            | Client::Nss
+            | Client::Go
+            | Client::Java
+            | Client::Node
+            | Client::Rustls
+            | Client::Browser(_) => false,
+        }
+    }
+
     /// What must be installed.
     pub(crate) fn needs(self) -> &'static [&'static str] {
         match self {

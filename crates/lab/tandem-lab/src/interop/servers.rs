@@ -2,7 +2,7 @@
 //! page, over HTTP/1.0. Only nginx and HAProxy keep sessions and ask for certificates, where a site
 //! says so.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tandem_testbed::LabError;
@@ -40,6 +40,9 @@ pub(crate) struct Site<'a> {
     pub(crate) sessions: Sessions,
     /// The authority of the certificates that clients must show.
     pub(crate) clients: Option<&'a Path>,
+    /// Variables that make the server release its handshake keys, where it uses the system's
+    /// OpenSSL.
+    pub(crate) releasing: &'a [(&'static str, PathBuf)],
 }
 
 impl Server {
@@ -65,6 +68,18 @@ impl Server {
             Server::Gnutls => "GnuTLS gnutls-serv",
             Server::Go => "Go crypto/tls",
             Server::Java => "Java JSSE",
+        }
+    }
+
+    /// Whether it uses the system's OpenSSL as a shared library.
+    pub(crate) fn uses_openssl(self) -> bool {
+        match self {
+            Server::Nginx
+            | Server::Apache
+            | Server::Haproxy
+            | Server::Stunnel
+            | Server::Openssl => true,
+            Server::Gnutls | Server::Go | Server::Java => false,
         }
     }
 
@@ -180,6 +195,9 @@ impl Server {
         };
         if site.low.is_legacy() {
             command.env("OPENSSL_CONF", tools.path("openssl.cnf"));
+        }
+        if self.uses_openssl() {
+            command.envs(site.releasing.iter().cloned());
         }
         let log = directory.join("server.log");
         Running::launch(namespace, &mut command, site.port, &log)

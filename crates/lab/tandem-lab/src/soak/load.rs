@@ -6,7 +6,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 use super::sites::{Handshake, Row};
 use crate::interop::clients::Client;
 use crate::interop::tools::{self, Tools};
-use crate::interop::version::VERSIONS;
 use tandem_testbed::LabError;
 use tandem_testbed::client::{self, Outcome};
 use tandem_testbed::command;
@@ -74,6 +73,16 @@ const LIGHT: [Client; 6] = [
     Client::Nss,
     Client::Node,
 ];
+
+/// What clients are to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asking<'a> {
+    pub(crate) sites: &'a [Row],
+    pub(crate) effort: Effort,
+    pub(crate) versions: &'a [Version],
+    /// What makes a program that uses the system's OpenSSL release its handshake keys.
+    pub(crate) releasing: &'a [(&'static str, PathBuf)],
+}
 
 /// How a connection went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -156,10 +165,15 @@ impl Load {
         namespace: &Namespace,
         tools: &Tools,
         shown: &Chain,
-        sites: &[Row],
-        effort: Effort,
+        asking: &Asking<'_>,
         reports: &Sender<Report>,
     ) -> Result<Self, LabError> {
+        let Asking {
+            sites,
+            effort,
+            versions: spoken,
+            releasing,
+        } = *asking;
         let takes_part = |client: Client| {
             let wanted = match effort {
                 Effort::Full => true,
@@ -179,11 +193,14 @@ impl Load {
             if takes_part(client) {
                 client.prepare(tools)?;
                 let sites = sites.iter().filter(|site| visits.includes(site));
+                let is_spoken = |name: &&str| spoken.iter().any(|it| it.name() == *name);
+                let versions: Vec<&str> = versions.split(',').filter(is_spoken).collect();
                 let words = Words {
                     ports: sites.map(Row::word).collect::<Vec<_>>().join(","),
-                    versions,
+                    versions: versions.join(","),
                     parallel,
                     shown,
+                    releasing: client.released(releasing),
                 };
                 load.heavy
                     .push(start(client, namespace, tools, &words, reports.clone())?);
@@ -204,8 +221,9 @@ impl Load {
         let ports: Vec<u16> = plain.map(|site| site.port).collect();
         let reports = reports.clone();
         let log = tools.path("light-client.log");
+        let (spoken, releasing) = (spoken.to_vec(), releasing.to_vec());
         load.light = Some(std::thread::spawn(move || {
-            let all = VERSIONS.into_iter().flat_map(|version| {
+            let all = spoken.into_iter().flat_map(|version| {
                 let ports = ports.clone();
                 ports.into_iter().map(move |port| (port, version))
             });
@@ -219,7 +237,9 @@ impl Load {
                 if over.load(Ordering::Relaxed) {
                     return;
                 }
-                let Some(report) = once(*client, &namespace, &tools, *port, *version, &log) else {
+                let mut command = client.command(&tools, site(*port), *version);
+                command.envs(client.released(&releasing).iter().cloned());
+                let Some(report) = once(*client, &namespace, command, *port, *version, &log) else {
                     return;
                 };
                 if reports.send(report).is_err() {
@@ -269,12 +289,18 @@ impl Drop for Load {
     }
 }
 
+/// Where the servers listen.
+fn site(port: u16) -> SocketAddr {
+    SocketAddr::new(server_address(Family::V4), port)
+}
+
 /// What a heavy client is told.
 struct Words<'a> {
     ports: String,
-    versions: &'a str,
+    versions: String,
     parallel: u32,
     shown: &'a Chain,
+    releasing: &'a [(&'static str, PathBuf)],
 }
 
 fn start(
@@ -288,12 +314,13 @@ fn start(
     command
         .arg("load")
         .arg(server_address(Family::V4).to_string())
-        .args([words.ports.as_str(), words.versions])
+        .args([&words.ports, &words.versions])
         .arg(&tools.chain.root)
         .arg(words.parallel.to_string())
         .arg(tools.page())
         .args([&words.shown.full, &words.shown.key])
         .env("OPENSSL_CONF", tools.path("openssl.cnf"))
+        .envs(words.releasing.iter().cloned())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
@@ -322,17 +349,16 @@ fn start(
 fn once(
     client: Client,
     namespace: &Namespace,
-    tools: &Tools,
+    mut command: Command,
     port: u16,
     version: Version,
     log: &Path,
 ) -> Option<Report> {
     let begin = Instant::now();
     let page = tools::body();
-    let address = SocketAddr::new(server_address(Family::V4), port);
     let outcome = client::run_program(
         namespace,
-        &mut client.command(tools, address, version),
+        &mut command,
         client.request().as_deref(),
         log,
         LIMIT,
@@ -356,6 +382,17 @@ fn once(
 }
 
 impl Client {
+    /// These, where the library works in it.
+    fn released<'a>(
+        self,
+        releasing: &'a [(&'static str, PathBuf)],
+    ) -> &'a [(&'static str, PathBuf)] {
+        match self.uses_openssl() {
+            true => releasing,
+            false => &[],
+        }
+    }
+
     /// The program that is told to `load`.
     fn loader(self, tools: &Tools) -> Command {
         match self {

@@ -54,6 +54,16 @@ pub(crate) struct Counted {
     pub(crate) chains_learned: u64,
     /// Packets whose verdict was overdue: a bug of the daemon's.
     pub(crate) verdicts_overdue: u64,
+    /// Flights of TLS 1.3 that a key has opened, both sides.
+    pub(crate) flights_opened: u64,
+    /// Of these, the ones that the other side has sealed again.
+    pub(crate) flights_sealed: u64,
+    /// Flights that a key was there for and did not open.
+    pub(crate) flights_not_opened: u64,
+    /// Keys that the server side has asked for.
+    pub(crate) keys_asked: u64,
+    /// Keys that were not there when they were looked for.
+    pub(crate) keys_missing: u64,
 }
 
 /// One daemon at one moment.
@@ -248,8 +258,19 @@ impl Pair {
             Mode::Tunnel(_)
                 | Mode::TunnelWithKeys(_)
                 | Mode::TunnelWithClientKeys(..)
+                | Mode::TunnelWithAllKeys(..)
                 | Mode::Quic(_)
         );
+        if is_tunnel {
+            counted.flights_opened = of("tunnel_flights_opened");
+            counted.flights_sealed = of("tunnel_flights_sealed");
+            counted.flights_not_opened = ["unproved", "record", "form"]
+                .map(|why| of(&format!("tunnel_flights_not_opened_{why}")))
+                .iter()
+                .sum();
+            counted.keys_asked = of("tunnel_record_keys_asked");
+            counted.keys_missing = of("tunnel_record_keys_missing");
+        }
         match seat.side {
             Side::Client if is_tunnel => {
                 counted.client_flights_written = of("tunnel_hellos_written");
@@ -302,6 +323,11 @@ impl Counted {
             originals_bytes: self.originals_bytes + other.originals_bytes,
             chains_learned: self.chains_learned + other.chains_learned,
             verdicts_overdue: self.verdicts_overdue + other.verdicts_overdue,
+            flights_opened: self.flights_opened + other.flights_opened,
+            flights_sealed: self.flights_sealed + other.flights_sealed,
+            flights_not_opened: self.flights_not_opened + other.flights_not_opened,
+            keys_asked: self.keys_asked + other.keys_asked,
+            keys_missing: self.keys_missing + other.keys_missing,
         }
     }
 }

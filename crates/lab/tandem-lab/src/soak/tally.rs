@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::Through;
+use super::keys::KeyFaults;
 use super::load::{Fared, Report};
 use super::pair::{Counted, Size};
 use super::sites::{Kind, Row};
@@ -168,6 +169,8 @@ pub(crate) struct Summary {
     pub(crate) counted: Counted,
     /// What was done to the daemons.
     pub(crate) faults: Faults,
+    /// What was done to handshake keys on their way.
+    pub(crate) keys: KeyFaults,
     /// What the link did.
     pub(crate) harm: Harm,
     /// Both daemons early in the part without kills, the client side first.
@@ -193,6 +196,7 @@ impl Summary {
             explained: _,
             counted,
             faults,
+            keys,
             harm,
             early,
             late,
@@ -202,11 +206,15 @@ impl Summary {
         let list = |pairs: &mut dyn Iterator<Item = String>| pairs.collect::<Vec<_>>().join(", ");
         let cut_off = match through {
             Through::Packet => String::new(),
-            Through::Tunnel => format!(
+            Through::Tunnel | Through::TunnelConsent => format!(
                 "| ended with a proxy that was killed | {}, at most {} at a time |\n\
                  | refused while none was there, beside these | {} |\n",
                 tally.cut_off, tally.most_cut_off, tally.refused
             ),
+        };
+        let versions = match through {
+            Through::Packet | Through::Tunnel => "TLS 1.0 to 1.3",
+            Through::TunnelConsent => "TLS 1.3",
         };
         let (flag, mode, cuts) = match through {
             Through::Packet => ("", "packet mode, `--wire safe`", ""),
@@ -215,10 +223,15 @@ impl Summary {
                 "tunnel mode",
                 ", and the link is cut for up to 8 s at a time",
             ),
+            Through::TunnelConsent => (
+                " --consent",
+                "tunnel mode; servers and clients that use OpenSSL release handshake keys, some of which come late, never, twice or wrong",
+                ", and the link is cut for up to 8 s at a time",
+            ),
         };
         let mut text = format!(
             "# Soak\n\n\
-             Made by `tandem lab soak{flag} --handshakes {wanted} --seed {seed}`: mixed clients against mixed servers, TLS 1.0 to 1.3, many\n\
+             Made by `tandem lab soak{flag} --handshakes {wanted} --seed {seed}`: mixed clients against mixed servers, {versions}, many\n\
              connections at once, through two proxies ({mode}) over a link that loses, duplicates and reorders. In the first half the\n\
              proxies are killed (SIGKILL) and restarted at random moments, some with their stores wiped{cuts}; in the second half they run through.\n\
              Every client verifies chain and name, and compares the page of 4 kB byte by byte. At some sites clients return with a\n\
@@ -306,8 +319,33 @@ impl Summary {
                 faults.client_side_killed, faults.server_side_killed, faults.stores_wiped
             ),
         );
-        if *through == Through::Tunnel {
+        if through.is_tunnel() {
             row(&mut text, "link cut", format!("{} times", faults.link_cut));
+        }
+        if *through == Through::TunnelConsent {
+            row(
+                &mut text,
+                "flights opened, and sealed again",
+                format!("{}, {}", counted.flights_opened, counted.flights_sealed),
+            );
+            row(
+                &mut text,
+                "flights that passed although a key was there",
+                counted.flights_not_opened.to_string(),
+            );
+            row(
+                &mut text,
+                "keys asked for, and not there when looked for",
+                format!("{}, {}", counted.keys_asked, counted.keys_missing),
+            );
+            row(
+                &mut text,
+                "keys on their way",
+                format!(
+                    "{} left alone, {} late, {} lost, {} wrong, {} repeated, {} of another connection",
+                    keys.untouched, keys.late, keys.lost, keys.wrong, keys.repeated, keys.foreign
+                ),
+            );
         }
         row(
             &mut text,
@@ -423,6 +461,7 @@ mod tests {
             explained: 3,
             counted: Counted::default(),
             faults: Faults::default(),
+            keys: KeyFaults::default(),
             harm: Harm::default(),
             early: <[Size; 2]>::default(),
             late: <[Size; 2]>::default(),

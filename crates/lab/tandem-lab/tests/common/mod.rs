@@ -42,6 +42,18 @@ pub fn tandem(test: &str) -> Option<PathBuf> {
     found
 }
 
+/// The same where the library is beside it that makes programs release keys.
+pub fn tandem_with_keytap(test: &str) -> Option<PathBuf> {
+    let exe = tandem(test)?;
+    let has_library = tandem_testbed::client::keytap(&exe).is_ok();
+    if !has_library {
+        skipped(format_args!(
+            "{test} needs libtandem_keytap.so, which the tests of the whole workspace build"
+        ));
+    }
+    has_library.then_some(exe)
+}
+
 /// What a test makes of a file that it cannot use.
 pub fn io(source: std::io::Error) -> LabError {
     LabError::Io {

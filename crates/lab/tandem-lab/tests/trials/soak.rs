@@ -76,3 +76,35 @@ fn the_tunnel_loses_no_connection_but_those_of_a_proxy_that_is_killed() -> Resul
     assert!(well >= Some(800), "most live: {line}");
     Ok(())
 }
+
+#[test]
+fn with_consent_no_handshake_is_lost_to_keys_that_are_late_lost_wrong_or_repeated()
+-> Result<(), LabError> {
+    const NAME: &str =
+        "with_consent_no_handshake_is_lost_to_keys_that_are_late_lost_wrong_or_repeated";
+    let Some(exe) = common::tandem_with_keytap(NAME) else {
+        return Ok(());
+    };
+    let out = tempfile::tempdir().map_err(io)?;
+    // Where a page differs, a connection fails or a rule is left, it is an error.
+    let summary = soak(&SoakOptions {
+        effort: Effort::Quick,
+        through: Through::TunnelConsent,
+        handshakes: 400,
+        seed: 1,
+        out: out.path().to_owned(),
+        exe,
+    })?;
+    assert!(summary.handshakes >= 400, "{summary:?}");
+    assert!(summary.sealed > 50, "{summary:?}");
+    let line = fs::read_to_string(out.path().join("soak-consent.jsonl")).map_err(io)?;
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
+    for fate in ["untouched", "late", "lost", "wrong", "repeated", "foreign"] {
+        let keys = line["keys"][fate].as_u64();
+        assert!(keys > Some(0), "no key was {fate}: {line}");
+    }
+    let versions = line["tally"]["by_version"].as_object().map(|it| it.len());
+    assert_eq!(versions, Some(1), "{line}");
+    assert!(line["counted"]["keys_asked"].as_u64() > Some(0), "{line}");
+    Ok(())
+}

@@ -381,6 +381,11 @@ pub(crate) struct SoakArgs {
     #[arg(long)]
     pub(crate) tunnel: bool,
 
+    /// Through the tunnel, TLS 1.3 alone, with servers and clients that release handshake keys, of
+    /// which some come late, never, twice or wrong
+    #[arg(long, conflicts_with = "tunnel")]
+    pub(crate) consent: bool,
+
     /// Some programs, few handshakes
     #[arg(long)]
     pub(crate) quick: bool,

@@ -224,15 +224,16 @@ fn soak(arguments: SoakArgs) -> Result<(), Failure> {
     let SoakArgs {
         handshakes,
         tunnel,
+        consent,
         quick,
         seed,
         out,
     } = arguments;
     tandem_lab::soak(&SoakOptions {
-        through: if tunnel {
-            Through::Tunnel
-        } else {
-            Through::Packet
+        through: match (consent, tunnel) {
+            (true, _) => Through::TunnelConsent,
+            (false, true) => Through::Tunnel,
+            (false, false) => Through::Packet,
         },
         effort: if quick { Effort::Quick } else { Effort::Full },
         handshakes: handshakes.unwrap_or(if quick { 300 } else { 100_000 }),
