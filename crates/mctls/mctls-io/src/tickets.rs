@@ -111,6 +111,13 @@ impl LegClient {
             kept: Arc::clone(&self.kept),
         }
     }
+
+    /// Makes all tickets that it keeps older.
+    pub(crate) fn age(&self, by: Duration) {
+        let mut kept = lock(&self.kept);
+        let tickets = kept.tickets.values_mut().flatten();
+        tickets.for_each(|ticket| ticket.shown -= by);
+    }
 }
 
 impl fmt::Debug for LegClient {

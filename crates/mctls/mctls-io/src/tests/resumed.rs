@@ -13,7 +13,8 @@ use super::{
     BODY, Pair, Task, client_settings, forwards, middlebox, middlebox_settings, middlebox_with,
     received, server, session,
 };
-use crate::tickets::{LegClient, LegServer};
+use crate::tickets::{LegClient, LegServer, MAX_AGE};
+use crate::tls::Tls;
 use crate::{Backends, Choice, Client, KeyExchange, NextHop, Part, tls};
 
 use Right::{Read, Write};
@@ -127,4 +128,25 @@ fn a_ticket_is_for_who_has_verified_the_certificate() {
         client.is_resumed()
     };
     assert_eq!([&one, &one, &other].map(is_resumed), [false, true, false]);
+}
+
+/// The other side's bound is none of the client's: this one resumes for as long as TLS does.
+#[test]
+fn a_client_sees_certificates_again_in_time_however_often_it_resumed() {
+    let config = tls::middlebox_server(&pki().middlebox(1));
+    let config = Arc::new(config.expect("a configuration"));
+    let client = tls::client_leg(pki().roots(), KeyExchange::Classical);
+    let client = LegClient::new(client.expect("a configuration"));
+    let is_resumed = || {
+        let name = ServerName::try_from("box-1.test").expect("a name");
+        let mut leg = client.connect(name, Part::EndToEnd).expect("a session");
+        let mut server = Tls::server(&config, Part::EndToEnd).expect("a session");
+        shake(&mut leg, &mut server);
+        leg.is_resumed()
+    };
+    assert!(!is_resumed(), "nothing is known");
+    client.age(MAX_AGE / 2);
+    assert!(is_resumed(), "by a ticket of the first");
+    client.age(MAX_AGE / 2);
+    assert!(!is_resumed(), "what came with the second is as old");
 }
