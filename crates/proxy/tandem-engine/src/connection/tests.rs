@@ -152,6 +152,39 @@ fn who_goes_by_what_is_published_is_told_once_and_only_where_a_certificate_is_as
     }
 }
 
+/// Whoever goes by what was held before is told of a chain that has come since, once an answer of
+/// before can no more be under way; and a chain that was there is no news to other proxies.
+#[test]
+fn what_is_learned_is_published_to_those_who_know_less() {
+    let rate = Rate::DEFAULT;
+    let how = ClientCertificates::Filter { rate };
+    let known = crate::filter::Fingerprint(0);
+    let second = Duration::from_secs(1);
+    let [start, later] = [0, 60].map(|seconds| Instant::ZERO + second * seconds);
+    let (client, server) = mutual(&chain(&[400]));
+    let whole = streams(&client, &server);
+    let is_told = |engine: &mut Engine<MemoryStore>, at: Instant, asks: Option<Asked>| {
+        let connection = |asked| {
+            let mut connection = Connection::new(asked);
+            connection.read(Sender::Client, &client);
+            connection.read(Sender::Server, &server);
+            connection
+        };
+        let asking = connection(Some(Asked { known, at }));
+        let filter = asking.publication(engine, (400, 60), (at, second));
+        let finished = connection(asks);
+        let said = (Crossed::Whole, second);
+        finished.finished(whole, engine, moment(), said);
+        (filter.is_some(), engine.notes().len())
+    };
+    for asks in [None, Some(Asked { known, at: start })] {
+        let mut engine = engine(Role::ServerSide, how).with_notes();
+        let told = [start, start + second / 2, later];
+        let told = told.map(|at| is_told(&mut engine, at, asks));
+        assert_eq!(told, [(false, 1), (false, 0), (true, 0)], "{asks:?}");
+    }
+}
+
 /// What a client-side engine makes of a hello: its delta, or `None` where it goes as it is.
 fn hello_delta(engine: &mut Engine<MemoryStore>, hello: &[u8]) -> Option<Vec<u8>> {
     let mut connection = Connection::new(None);
