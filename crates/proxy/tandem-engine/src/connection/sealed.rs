@@ -511,19 +511,19 @@ impl Connection {
         let (message, random) = message.ok_or(Miss::Malformed)?;
         let given = self.consent.given();
         let (key, crossed) = match (&message.key, given) {
-            (Some(key), _) => (key, 0),
-            (None, Some(given)) => (given.key(), given.clear().len()),
-            (None, None) => return Err(Miss::Malformed),
+            (Some(key), None) => (key, &[][..]),
+            (None, Some(given)) => (given.key(), &given.clear()[..]),
+            // Nor may the clear part come again, where it has crossed.
+            (None, None) | (Some(_), Some(_)) => return Err(Miss::Malformed),
         };
         let delta = Delta::parse(Encoding::Three, message.delta, limit)?;
         let opened = delta.apply(&mut self.source(engine))?;
         let mut resealed = message.seal(key, opened, limit)?;
-        // It begins with that, or the check would have failed.
-        let is_same = given.is_none() || crossed == 0 || resealed.clear_is(crossed);
-        if !is_same {
+        // The client has that already, and no other.
+        if !crossed.is_empty() && resealed.clear() != crossed {
             return Err(Miss::Malformed);
         }
-        resealed.bytes.drain(..crossed);
+        resealed.bytes.drain(..crossed.len());
         engine.tell(Event::FlightSealed);
         if let (None, Some(given)) = (&message.key, given) {
             engine.tell(Event::KeyUsed);

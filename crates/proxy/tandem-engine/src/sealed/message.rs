@@ -176,8 +176,8 @@ pub(crate) struct Resealed {
 }
 
 impl Resealed {
-    /// Whether the clear part has this length.
-    pub(crate) fn clear_is(&self, length: usize) -> bool {
-        self.opened.clear == length
+    /// The clear part.
+    pub(crate) fn clear(&self) -> &[u8] {
+        &self.opened.bytes[..self.opened.clear]
     }
 }
