@@ -6,9 +6,10 @@
 //!
 //! Is not: trusted. Whoever reads checks the digest, and says [`Disk::forget`] where it is wrong.
 //!
-//! Invariants: what was cut off by a crash is cut off for good at the next start; the oldest
-//! segment goes first when there is too much; a disk that takes nothing more costs speed alone, and
-//! so does one that can only be read; one volunteer has the directory at a time.
+//! Invariants: what was cut off by a crash is cut off for good at the next start; the index has one
+//! entry for each 8 KiB of the limit at most; the oldest segment goes first when there is too much;
+//! a disk that takes nothing more costs speed alone, and so does one that can only be read; one
+//! volunteer has the directory at a time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
@@ -25,6 +26,11 @@ const HEAD: usize = 4 + 1 + 4 + 32;
 const SEGMENT: u64 = 64 << 20;
 /// Nothing that is kept is longer: the list of the largest object.
 const MAX_LEN: usize = 4 << 20;
+/// Things have this many bytes at least on average, or there are fewer of them: the index takes up
+/// to 170 bytes for each, measured with a million. A full payload is twice as long.
+const MIN_AVERAGE: u64 = 8 << 10;
+/// So many things are kept whatever the limit is.
+const FEW: u64 = 1024;
 
 /// What something is called: what kind of thing it is, and its digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,6 +45,8 @@ pub(super) struct Disk {
     folder: PathBuf,
     limit: u64,
     segment_len: u64,
+    /// Most things in the index, and in a segment.
+    most: Most,
     access: Access,
     state: Mutex<State>,
     /// Held for as long as the process lives.
@@ -50,6 +58,25 @@ pub(super) struct Disk {
 enum Access {
     Whole,
     ReadOnly,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Most {
+    in_all: usize,
+    in_segment: usize,
+}
+
+impl Most {
+    fn of(limit: u64, segment_len: u64) -> Self {
+        let things = |bytes: u64, least| {
+            let number = (bytes / MIN_AVERAGE).max(least);
+            usize::try_from(number).unwrap_or(usize::MAX)
+        };
+        Self {
+            in_all: things(limit, FEW),
+            in_segment: things(segment_len, FEW / 4),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -71,6 +98,14 @@ struct Place {
 struct Segment {
     file: File,
     len: u64,
+    /// Things in it, also those that are forgotten.
+    things: usize,
+}
+
+/// What a segment was found to have.
+struct Found {
+    len: u64,
+    things: usize,
 }
 
 impl Disk {
@@ -106,6 +141,7 @@ impl Disk {
         numbers.sort_unstable();
         let mut state = State::default();
         let mut access = access_to(folder);
+        let most = Most::of(limit, segment_len);
         for number in numbers {
             let path = folder.join(name_of(number));
             let file = match writable(&path) {
@@ -116,13 +152,20 @@ impl Disk {
                 opened => opened,
             };
             let file = file.map_err(failed)?;
-            let len = state.read_segment(number, &file).map_err(failed)?;
+            let Found { len, things } = state.read_segment(number, &file).map_err(failed)?;
             if access == Access::Whole {
                 // What follows is half written, or damaged.
                 file.set_len(len).map_err(failed)?;
             }
             state.bytes += len;
-            state.segments.insert(number, Segment { file, len });
+            state.segments.insert(number, Segment { file, len, things });
+            // Those that are older than the bound may have more.
+            while state.index.len() > most.in_all
+                && let Some(oldest) = state.drop_oldest()
+                && access == Access::Whole
+            {
+                remove(&folder.join(name_of(oldest)));
+            }
         }
         if access == Access::ReadOnly {
             tracing::warn!(path = %folder.display(), "the cache's directory can only be read: what comes is kept in memory alone");
@@ -131,12 +174,13 @@ impl Disk {
             folder: folder.to_owned(),
             limit,
             segment_len,
+            most,
             access,
             state: Mutex::new(state),
             _lock: lock,
         };
         if access == Access::Whole {
-            disk.make_room(&mut disk.lock(), 0);
+            disk.make_room(&mut disk.lock(), 0, 0);
         }
         Ok(disk)
     }
@@ -167,7 +211,7 @@ impl Disk {
         if len > self.segment_len {
             return Ok(());
         }
-        self.make_room(&mut state, len);
+        self.make_room(&mut state, len, 1);
         let number = self.writable_segment(&mut state, len)?;
         let State {
             index,
@@ -197,6 +241,7 @@ impl Disk {
             },
         );
         segment.len += len;
+        segment.things += 1;
         *total += len;
         Ok(())
     }
@@ -216,27 +261,23 @@ impl Disk {
         let newest = state.segments.last_key_value();
         if let Some((number, segment)) = newest
             && segment.len + len <= self.segment_len
+            && segment.things < self.most.in_segment
         {
             return Ok(*number);
         }
         let number = newest.map_or(0, |(number, _)| number + 1);
         let file = writable(&self.folder.join(name_of(number)))?;
-        state.segments.insert(number, Segment { file, len: 0 });
+        let (len, things) = (0, 0);
+        state.segments.insert(number, Segment { file, len, things });
         Ok(number)
     }
 
-    /// Removes the oldest segments until `len` more bytes are within the limit.
-    fn make_room(&self, state: &mut State, len: u64) {
-        while state.bytes + len > self.limit {
-            let Some((number, segment)) = state.segments.pop_first() else {
-                return;
-            };
-            state.index.retain(|_, place| place.segment != number);
-            state.bytes -= segment.len;
-            let path = self.folder.join(name_of(number));
-            if let Err(error) = std::fs::remove_file(&path) {
-                tracing::warn!(path = %path.display(), %error, "an old segment of the cache could not be removed");
-            }
+    /// Removes the oldest segments until so much more, and so many things, are within the bounds.
+    fn make_room(&self, state: &mut State, len: u64, things: usize) {
+        while (state.bytes + len > self.limit || state.index.len() + things > self.most.in_all)
+            && let Some(oldest) = state.drop_oldest()
+        {
+            remove(&self.folder.join(name_of(oldest)));
         }
     }
 
@@ -246,23 +287,33 @@ impl Disk {
 }
 
 impl State {
+    /// Forgets the oldest segment; its number.
+    fn drop_oldest(&mut self) -> Option<u64> {
+        let (number, segment) = self.segments.pop_first()?;
+        self.index.retain(|_, place| place.segment != number);
+        self.bytes -= segment.len;
+        Some(number)
+    }
+
     /// Takes a segment's entries into the index: up to where it is whole.
-    fn read_segment(&mut self, number: u64, file: &File) -> io::Result<u64> {
+    fn read_segment(&mut self, number: u64, file: &File) -> io::Result<Found> {
         let total = file.metadata()?.len();
         let mut reader = BufReader::new(file);
         reader.seek(SeekFrom::Start(0))?;
-        let mut at = 0;
+        let (mut at, mut things) = (0, 0);
         loop {
             let mut head = [0; HEAD];
             match reader.read_exact(&mut head) {
                 Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(at),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Ok(Found { len: at, things });
+                }
                 Err(error) => return Err(error),
             }
             let len = u32::from_be_bytes([head[5], head[6], head[7], head[8]]) as usize;
             let end = at + (HEAD + len) as u64;
             if head[..4] != MAGIC || len > MAX_LEN || end > total {
-                return Ok(at);
+                return Ok(Found { len: at, things });
             }
             let mut digest = [0; 32];
             digest.copy_from_slice(&head[9..]);
@@ -278,7 +329,14 @@ impl State {
             self.index.insert(key, place);
             reader.seek_relative(len as i64)?;
             at = end;
+            things += 1;
         }
+    }
+}
+
+fn remove(path: &Path) {
+    if let Err(error) = std::fs::remove_file(path) {
+        tracing::warn!(path = %path.display(), %error, "an old segment of the cache could not be removed");
     }
 }
 
@@ -406,5 +464,43 @@ mod tests {
         let disk = Disk::open_with(folder.path(), 2 * entry, 2 * entry).expect("a smaller limit");
         assert!(disk.len() <= 2 * entry);
         assert_eq!(disk.bytes(key(9)), Some(vec![9; 100]));
+    }
+
+    fn numbered(number: u32) -> Key {
+        let mut digest = [0; 32];
+        digest[..4].copy_from_slice(&number.to_be_bytes());
+        Key { kind: 1, digest }
+    }
+
+    #[test]
+    fn the_index_is_bounded_however_small_things_are() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let limit = 1 << 20;
+        let disk = Disk::open(folder.path(), limit).expect("opened");
+        let most = FEW as usize;
+        for number in 0..3000 {
+            disk.keep(numbered(number), &[1]).expect("room");
+            assert!(disk.lock().index.len() <= most, "{number}");
+        }
+        // The newest stay: three segments of four at least.
+        let newest = 3000 - 3 * FEW as u32 / 4;
+        assert!((newest..3000).all(|number| disk.bytes(numbered(number)).is_some()));
+        assert_eq!(disk.bytes(numbered(0)), None);
+        drop(disk);
+        let disk = Disk::open(folder.path(), limit).expect("opened");
+        assert_eq!(disk.bytes(numbered(2999)), Some(vec![1]));
+        drop(disk);
+        // As it was written before there was a bound: all in a segment.
+        let unbounded = u64::MAX;
+        let old = tempfile::tempdir().expect("a directory");
+        let disk = Disk::open_with(old.path(), unbounded, unbounded).expect("opened");
+        for number in 0..3000 {
+            disk.keep(numbered(number), &[1]).expect("room");
+        }
+        drop(disk);
+        let disk = Disk::open(old.path(), limit).expect("opened");
+        assert!(disk.lock().index.len() <= most);
+        disk.keep(numbered(1), &[1]).expect("room");
+        assert_eq!(disk.bytes(numbered(1)), Some(vec![1]));
     }
 }
