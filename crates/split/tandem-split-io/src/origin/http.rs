@@ -292,6 +292,67 @@ fn content_length(value: &[u8]) -> Result<Coding, Refusal> {
         .ok_or(Refusal::BODY)
 }
 
+/// How far the head that is awaited has been looked at. However many pieces it comes in, its bytes
+/// are parsed a few times over: when it may be whole, and when there is twice as much as before.
+#[derive(Debug, Default)]
+pub(super) struct Awaited {
+    /// Bytes in which its end was looked for.
+    seen: usize,
+    /// Bytes that were parsed last.
+    parsed: usize,
+}
+
+impl Awaited {
+    /// Parses the request that begins what has come, where that can tell more than before. Empty
+    /// lines before it (RFC 9112, 2.2) are taken out.
+    pub(super) fn parse(
+        &mut self,
+        received: &mut Vec<u8>,
+        host: &str,
+    ) -> Result<Option<(Request, usize)>, Refusal> {
+        if !self.is_due(received) {
+            return Ok(None);
+        }
+        let parsed = parse(received, host);
+        if !matches!(parsed, Ok(None)) {
+            *self = Self::default();
+        }
+        parsed
+    }
+
+    fn is_due(&mut self, received: &mut Vec<u8>) -> bool {
+        let empty = empty_lines(received);
+        if empty > 0 {
+            received.drain(..empty);
+            *self = Self::default();
+        }
+        let len = received.len();
+        let seen = std::mem::replace(&mut self.seen, len);
+        let is_due = len > MAX_HEAD || len >= 2 * self.parsed || has_end(received, seen);
+        if is_due {
+            self.parsed = len;
+        }
+        is_due
+    }
+}
+
+/// How many bytes of empty lines come first.
+fn empty_lines(bytes: &[u8]) -> usize {
+    let mut rest = bytes;
+    while let [b'\n', after @ ..] | [b'\r', b'\n', after @ ..] = rest {
+        rest = after;
+    }
+    bytes.len() - rest.len()
+}
+
+/// Whether an empty line ends behind the first `seen` bytes.
+fn has_end(bytes: &[u8], seen: usize) -> bool {
+    // It may have begun before.
+    let rest = bytes.get(seen.saturating_sub(2)..).unwrap_or_default();
+    let two = rest.windows(2).any(|two| two == b"\n\n");
+    two || rest.windows(3).any(|three| three == b"\n\r\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -472,5 +533,62 @@ mod tests {
         assert_eq!(parse(b"GET / HTTP/1.1\r\nHost: sp", "split.test"), Ok(None));
         let old = request("GET / HTTP/1.0\r\nHost: SPLIT.test.\r\n\r\n").expect("a good one");
         assert!(!old.keeps && !old.knows_chunks);
+    }
+
+    /// What becomes of these bytes in pieces of this size, and how many are parsed for that.
+    fn in_pieces(text: &[u8], size: usize) -> (Result<bool, Refusal>, usize) {
+        let (mut awaited, mut received, mut work) = (Awaited::default(), Vec::new(), 0);
+        for piece in text.chunks(size) {
+            received.extend_from_slice(piece);
+            if !awaited.is_due(&mut received) {
+                continue;
+            }
+            work += received.len();
+            match parse(&received, "split.test") {
+                Ok(None) => {}
+                Ok(Some(_)) => return (Ok(true), work),
+                Err(refusal) => return (Err(refusal), work),
+            }
+        }
+        (Ok(false), work)
+    }
+
+    #[test]
+    fn a_head_in_many_pieces_is_parsed_a_few_times_over() {
+        let start = "GET / HTTP/1.1\r\nHost: split.test\r\n";
+        let long = format!("{start}X: {}", "x".repeat(MAX_HEAD));
+        let lines = format!("{start}{}", "x: y\r\n".repeat(64));
+        let wide = format!("{start}X: {}\r\n\r\n", "x".repeat(MAX_HEAD / 2));
+        for (text, outcome) in [
+            (long.as_str(), Err(Refusal::HEAD)),
+            (&wide, Ok(true)),
+            (&lines, Ok(false)),
+            (&"\r\n".repeat(MAX_HEAD), Ok(false)),
+            (&"\n".repeat(MAX_HEAD), Ok(false)),
+        ] {
+            let (came, work) = in_pieces(text.as_bytes(), 1);
+            assert_eq!(came, outcome, "{text:.40?}");
+            assert!(work <= 4 * text.len(), "{work} of {}", text.len());
+        }
+    }
+
+    #[test]
+    fn a_head_is_what_it_is_in_any_pieces() {
+        for text in [
+            "GET / HTTP/1.1\r\nHost: split.test\r\n\r\n",
+            "\r\n\n\r\nGET / HTTP/1.1\r\nHost: split.test\r\n\r\n",
+            "GET / HTTP/1.1\nHost: split.test\n\n",
+            "GET / HTTP/1.1\nHost: split.test\n\r\n",
+            "GET / HTTP/1.1\r\nHost: other.test\r\n\r\n",
+            "GET /\r\nHost: split.test\r\n\r\n",
+            "\rGET / HTTP/1.1\r\nHost: split.test\r\n\r\n",
+            "nonsense\r\n\r\n",
+        ] {
+            let whole = in_pieces(text.as_bytes(), text.len()).0;
+            assert_ne!(whole, Ok(false), "{text:?}");
+            for size in 1..text.len() {
+                assert_eq!(in_pieces(text.as_bytes(), size).0, whole, "{text:?} {size}");
+            }
+        }
     }
 }

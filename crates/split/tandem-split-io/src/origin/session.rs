@@ -202,8 +202,9 @@ impl Session {
         let mut awaited: Option<(bool, Instant)> = None;
         // The same for all that comes before the end of the first head.
         let mut first = Some(Instant::now() + 2 * REQUEST);
+        let mut head = http::Awaited::default();
         loop {
-            let parsed = http::parse(self.inward.endpoint.received(), self.site.host());
+            let parsed = head.parse(self.inward.endpoint.received(), self.site.host());
             let goes = match parsed {
                 Ok(Some((request, len))) => {
                     (awaited, first) = (None, None);
