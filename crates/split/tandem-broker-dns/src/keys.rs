@@ -11,6 +11,7 @@
 //!
 //! Invariant: what is published can be published again after a restart: files are written before.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -114,8 +115,12 @@ impl Keys {
             }
             Phase::Announced | Phase::Switched => (Arc::clone(&self.current), self.next.clone()),
             Phase::Steady => {
-                std::fs::rename(&next_path, &self.path)
-                    .map_err(|error| DnsError::file(&self.path, error))?;
+                match std::fs::rename(&next_path, &self.path) {
+                    Ok(()) => {}
+                    // A try before this one has renamed it, and could not note that it had.
+                    Err(error) if error.kind() == ErrorKind::NotFound && self.path.exists() => {}
+                    Err(error) => return Err(DnsError::file(&self.path, error)),
+                }
                 let current = self.next.as_ref().unwrap_or(&self.current);
                 (Arc::clone(current), None)
             }
@@ -230,6 +235,37 @@ mod tests {
                 .is_ok_and(|it| it.is_none())
         );
         assert!(!beside(&path, "next").exists());
+    }
+
+    #[test]
+    fn a_change_whose_end_could_not_be_noted_ends_at_the_next_try() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("dns.key");
+        let now = 1_800_000_000;
+        Keys::kept_in(&path, now).expect("made");
+        let state = beside(&path, "change");
+        let note = Rollover {
+            phase: Phase::Switched,
+            since: now,
+        };
+        file::replace(&state, note.to_text().as_bytes()).expect("own folder");
+        let next = ZoneKey::kept_in(&beside(&path, "next")).expect("made");
+        let keys = Keys::kept_in(&path, now).expect("kept");
+        // A folder in its place cannot be replaced by a file, whoever tries.
+        std::fs::remove_file(&state).expect("own folder");
+        std::fs::create_dir(&state).expect("own folder");
+        let late = now + 365 * DAY;
+        for _ in 0..2 {
+            let failed = keys.step(late, None, Above::HasNext).expect_err("no note");
+            assert!(failed.to_string().contains("dns.key.change"), "{failed}");
+        }
+        std::fs::remove_dir(&state).expect("own folder");
+        let stepped = keys.step(late, None, Above::HasNext).expect("files");
+        let stepped = stepped.expect("it is time");
+        assert_eq!(stepped.phase(), Phase::Steady);
+        assert_eq!(stepped.signing().tag(), next.tag());
+        let again = Keys::kept_in(&path, late).expect("kept");
+        assert_eq!(again.signing().tag(), next.tag());
     }
 
     #[test]
