@@ -18,6 +18,7 @@ pub mod lock;
 pub mod logging;
 pub mod metrics;
 pub mod passing;
+pub mod places;
 pub mod process;
 pub mod runtime;
 pub mod service_manager;

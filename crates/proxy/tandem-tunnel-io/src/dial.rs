@@ -2,32 +2,30 @@
 //! to.
 //!
 //! Is not: the rule what is allowed ([`Allowed`]), nor from which address is connected
-//! (`way_out.rs`).
+//! (`way_out.rs`), nor how many names are looked up at a time (`lookups.rs`).
 //!
 //! Invariants: no address is connected to that is not allowed, whatever a name resolves to; every
-//! step takes bounded time; lookups are bounded in number, those that were given up with them.
+//! step takes bounded time.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tandem_daemon::places::Share;
+use tandem_engine::PeerId;
 use tandem_link::tunnel::{Ending, Open, Target};
 use tandem_tunnel::{Allowed, Origin, WayOut};
 use tokio::net::{TcpStream, UdpSocket};
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
 use crate::board::{Board, Tally};
+use crate::lookups::Lookups;
 use crate::own_addresses::is_own;
 use crate::way_out::Leaving;
 
 /// For the resolver. Its own time-out is 5 s a server, twice (resolv.conf(5)).
 const RESOLVE: Duration = Duration::from_secs(10);
-/// Lookups at a time. Each has a thread until the resolver answers, which may be long after nobody
-/// waits for it any more.
-const MAX_LOOKUPS: usize = 64;
 /// For connecting, all addresses together: three SYNs (RFC 6298, section 2) and their answers.
 const CONNECT: Duration = Duration::from_secs(20);
 /// Addresses that are tried of those that a name has.
@@ -38,7 +36,7 @@ pub(crate) struct Dialer {
     allowed: Allowed,
     leaving: Leaving,
     board: Arc<Board>,
-    lookups: Arc<Semaphore>,
+    lookups: Lookups,
     own_addresses: OwnAddresses,
 }
 
@@ -57,7 +55,7 @@ impl Dialer {
             allowed,
             leaving: Leaving::new(way, Arc::clone(&board)),
             board,
-            lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
+            lookups: Lookups::new(Share::All),
             own_addresses: OwnAddresses::AsAllowed,
         }
     }
@@ -70,6 +68,14 @@ impl Dialer {
         }
     }
 
+    /// The same, with this share for each client side.
+    pub(crate) fn shared_out(self, share: Share) -> Self {
+        Self {
+            lookups: Lookups::new(share),
+            ..self
+        }
+    }
+
     /// The same, with this word on addresses of this machine itself.
     pub(crate) fn with_own_addresses(self, own_addresses: OwnAddresses) -> Self {
         Self {
@@ -78,10 +84,10 @@ impl Dialer {
         }
     }
 
-    /// A connection to the target, or what the client is to see instead.
-    pub(crate) async fn dial(&self, open: Open) -> Result<TcpStream, Ending> {
+    /// A connection to the target, for this peer, or what the client is to see instead.
+    pub(crate) async fn dial(&self, open: Open, peer: PeerId) -> Result<TcpStream, Ending> {
         let origin = self.leaving.origin(open.client());
-        let mut addresses = self.resolve(open.target).await?;
+        let mut addresses = self.resolve(open.target, peer).await?;
         self.leaving.sort(&mut addresses, origin);
         let permitted: Vec<SocketAddr> = addresses
             .into_iter()
@@ -103,8 +109,12 @@ impl Dialer {
 
     /// A socket for datagrams to the target and back: it receives from nobody else. They come from
     /// an address of this machine, whatever the way out of connections is.
-    pub(crate) async fn datagrams(&self, target: Target) -> Result<UdpSocket, Ending> {
-        let addresses = self.resolve(target).await?;
+    pub(crate) async fn datagrams(
+        &self,
+        target: Target,
+        peer: PeerId,
+    ) -> Result<UdpSocket, Ending> {
+        let addresses = self.resolve(target, peer).await?;
         // What is sent to many is answered by any number of them.
         let mut permitted = addresses
             .into_iter()
@@ -153,10 +163,10 @@ impl Dialer {
 
     /// At least one address. One of IPv4 that was mapped into IPv6 is what it stands for: a
     /// client's address of IPv4 can connect to it.
-    async fn resolve(&self, target: Target) -> Result<Vec<SocketAddr>, Ending> {
+    async fn resolve(&self, target: Target, peer: PeerId) -> Result<Vec<SocketAddr>, Ending> {
         let mut found = match target {
             Target::Address(address) => vec![address],
-            Target::Name { name, port } => self.look_up(name, port).await?,
+            Target::Name { name, port } => self.look_up((name, port), peer).await?,
         };
         for address in &mut found {
             address.set_ip(address.ip().to_canonical());
@@ -164,10 +174,14 @@ impl Dialer {
         Ok(found)
     }
 
-    async fn look_up(&self, name: String, port: u16) -> Result<Vec<SocketAddr>, Ending> {
+    async fn look_up(
+        &self,
+        (name, port): (String, u16),
+        peer: PeerId,
+    ) -> Result<Vec<SocketAddr>, Ending> {
         self.board.count(Tally::NamesResolved, 1);
         let asked = name.clone();
-        let lookup = self.lookup(move || {
+        let lookup = self.lookups.run(peer, move || {
             let found = (asked.as_str(), port).to_socket_addrs()?;
             Ok(found.collect())
         });
@@ -183,21 +197,6 @@ impl Dialer {
             return Err(Ending::NameNotFound);
         }
         Ok(found)
-    }
-
-    /// Runs a lookup once there is a place for it, which it keeps until it ends, whether or not
-    /// anybody still waits for it.
-    async fn lookup(
-        &self,
-        ask: impl FnOnce() -> io::Result<Vec<SocketAddr>> + Send + 'static,
-    ) -> io::Result<Vec<SocketAddr>> {
-        let place = Arc::clone(&self.lookups).acquire_owned().await;
-        let place = place.map_err(io::Error::other)?;
-        let answer = spawn_blocking(move || {
-            let _place = place;
-            ask()
-        });
-        answer.await.map_err(io::Error::other)?
     }
 }
 
@@ -232,6 +231,8 @@ mod tests {
     use crate::board::Facts;
     use tokio::net::TcpListener;
 
+    const PEER: PeerId = PeerId::OTHER_END;
+
     fn dialer(rules: &[&str]) -> Dialer {
         let board = Board::new(Facts {
             role: "server-side",
@@ -246,13 +247,13 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let dialer = dialer(&[format!("127.0.0.0/8:{}", address.port()).as_str()]);
-        let by_address = dialer.dial(Open::to(Target::Address(address))).await;
+        let by_address = dialer.dial(Open::to(Target::Address(address)), PEER).await;
         assert!(by_address.is_ok(), "{by_address:?}");
         let name = Target::Name {
             name: "localhost".to_owned(),
             port: address.port(),
         };
-        let by_name = dialer.dial(Open::to(name)).await;
+        let by_name = dialer.dial(Open::to(name), PEER).await;
         assert!(by_name.is_ok(), "{by_name:?}");
     }
 
@@ -264,7 +265,7 @@ mod tests {
             ("192.0.2.1:443", "192.0.2.1:443"),
         ] {
             let target = Target::Address(target.parse().expect("an address"));
-            let resolved = dialer(&[]).resolve(target).await;
+            let resolved = dialer(&[]).resolve(target, PEER).await;
             assert_eq!(resolved, Ok(vec![expected.parse().expect("an address")]));
         }
     }
@@ -298,42 +299,12 @@ mod tests {
                     (&["93.184.215.0/24"][..], Ok(())),
                 ] {
                     let open = Open::to(Target::Address(address));
-                    let dialled = dialer(rules).dial(open).await;
+                    let dialled = dialer(rules).dial(open, PEER).await;
                     assert_eq!(dialled.map(|_| ()), expected);
                 }
             });
         });
         checked.join().expect("the checks hold");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_lookup_that_nobody_waits_for_any_more_keeps_its_place_until_it_ends() {
-        let dialer = Arc::new(dialer(&[]));
-        let resolver = Arc::new(tokio::sync::Mutex::new(()));
-        let silent = resolver.lock().await;
-        let lookups: Vec<_> = (0..MAX_LOOKUPS)
-            .map(|_| {
-                let (dialer, resolver) = (Arc::clone(&dialer), Arc::clone(&resolver));
-                tokio::spawn(async move {
-                    let ask = move || {
-                        drop(resolver.blocking_lock());
-                        Ok(Vec::new())
-                    };
-                    timeout(RESOLVE, dialer.lookup(ask)).await.is_err()
-                })
-            })
-            .collect();
-        while dialer.lookups.available_permits() > 0 {
-            tokio::task::yield_now().await;
-        }
-        tokio::time::advance(RESOLVE + Duration::from_millis(1)).await;
-        for lookup in lookups {
-            assert!(lookup.await.expect("no panic"), "given up");
-        }
-        assert_eq!(dialer.lookups.available_permits(), 0);
-        drop(silent);
-        let next = dialer.lookup(|| Ok(Vec::new())).await;
-        assert!(next.is_ok(), "{next:?}");
     }
 
     #[tokio::test]
@@ -346,7 +317,7 @@ mod tests {
                 port: 443,
             },
         ] {
-            let refused = dialer.dial(Open::to(target)).await.map(|_| ());
+            let refused = dialer.dial(Open::to(target), PEER).await.map(|_| ());
             assert_eq!(refused, Err(Ending::NotAllowed));
         }
     }
@@ -358,7 +329,7 @@ mod tests {
         drop(listener);
         let dialer = dialer(&["127.0.0.0/8"]);
         let refused = dialer
-            .dial(Open::to(Target::Address(address)))
+            .dial(Open::to(Target::Address(address)), PEER)
             .await
             .map(|_| ());
         assert_eq!(refused, Err(Ending::Refused));
@@ -367,7 +338,7 @@ mod tests {
             name: "nobody.invalid".to_owned(),
             port: 443,
         };
-        let unknown = dialer.dial(Open::to(name)).await.map(|_| ());
+        let unknown = dialer.dial(Open::to(name), PEER).await.map(|_| ());
         assert_eq!(unknown, Err(Ending::NameNotFound));
     }
 

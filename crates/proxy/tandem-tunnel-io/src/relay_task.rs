@@ -47,7 +47,7 @@ pub(crate) struct RelayTask<S, R> {
     /// While only this end still sends: whether the other still wants it.
     stopped: Option<Stopped>,
     /// Server side.
-    dialer: Option<Arc<Dialer>>,
+    dialer: Option<(Arc<Dialer>, PeerId)>,
     dialling: Option<Dialling>,
     /// Client side: counts for a client with a limit.
     meter: Option<Meter>,
@@ -145,7 +145,7 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
     ) -> Self {
         let relay = shared.server_side_relay().of_peer(peer);
         let mut task = Self::new(relay, tunnel, shared, place);
-        task.dialer = Some(dialer);
+        task.dialer = Some((dialer, peer));
         task.tunnel_read(first);
         task
     }
@@ -362,9 +362,9 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
 
     fn connect(&mut self, open: Open) {
         match &self.dialer {
-            Some(dialer) => {
-                let dialer = Arc::clone(dialer);
-                self.dialling = Some(Box::pin(async move { dialer.dial(open).await }));
+            Some((dialer, peer)) => {
+                let (dialer, peer) = (Arc::clone(dialer), *peer);
+                self.dialling = Some(Box::pin(async move { dialer.dial(open, peer).await }));
             }
             // Only a server side connects.
             None => self.endpoint_failed(Ending::NotAllowed),

@@ -11,11 +11,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tandem_engine::{Look, Seen, Wanted};
+use tandem_daemon::places::{Places, Share};
+use tandem_engine::{Look, PeerId, Seen, Wanted};
 use tandem_link::tunnel::{Ending, MAX_RENEWAL_ANSWER, MAX_RENEWAL_QUERY, Malformed, Open, Target};
 use tandem_tunnel::renewal::{self, Step};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::board::Tally;
@@ -32,7 +32,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(120);
 /// For a site to be found, to be connected to and to show its chain.
 const LOOK: Duration = Duration::from_secs(10);
-/// Questions that are answered at a time.
+/// Questions that are answered at a time, of all client sides together, which share them.
 const MAX_LOOKS: usize = 16;
 /// Bytes that are read of a site at a time.
 const PIECE: usize = 4_096;
@@ -83,37 +83,37 @@ async fn ask<T: Tunnel>(keeper: &Keeper<T>, shared: &Shared, wanted: &Wanted) ->
 pub(crate) struct Looks {
     dialer: Arc<Dialer>,
     shared: Arc<Shared>,
-    room: Semaphore,
+    places: Arc<Places<PeerId>>,
 }
 
 impl Looks {
-    pub(crate) fn new(dialer: Arc<Dialer>, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(dialer: Arc<Dialer>, shared: Arc<Shared>, share: Share) -> Self {
         Self {
             dialer,
             shared,
-            room: Semaphore::new(MAX_LOOKS),
+            places: Places::new(MAX_LOOKS, share),
         }
     }
 
-    /// Answers the question of which `begun` has come.
+    /// Answers the question, of this peer, of which `begun` has come.
     pub(crate) async fn serve<S: Sending, R: Receiving>(
         &self,
-        mut stream: Stream<S, R>,
+        (mut stream, peer): (Stream<S, R>, PeerId),
         begun: &[u8],
     ) {
-        if let Err(ending) = self.answer(&mut stream, begun).await {
+        if let Err(ending) = self.answer((&mut stream, peer), begun).await {
             stream.break_off(ending);
         }
     }
 
     async fn answer<S: Sending, R: Receiving>(
         &self,
-        stream: &mut Stream<S, R>,
+        (stream, peer): (&mut Stream<S, R>, PeerId),
         begun: &[u8],
     ) -> Result<(), Ending> {
         let question = read_question(&mut stream.receiving, begun, MAX_RENEWAL_QUERY).await?;
         // Until the answer is on its way: a peer that does not take it holds a place, and no more.
-        let _place = self.room.try_acquire().map_err(|_| Ending::Overloaded)?;
+        let _place = self.places.take(peer).ok_or(Ending::Overloaded)?;
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(|_| Ending::Overloaded)?;
         let step = self.shared.read_renewal(&question, random);
@@ -121,7 +121,7 @@ impl Looks {
             Step::Answer(answer) => answer,
             Step::Look(target, mut look) => {
                 self.shared.board.count(Tally::RenewalsLookedFor, 1);
-                let seen = self.look(target, &mut look).await;
+                let seen = self.look((target, peer), &mut look).await;
                 self.shared.renewal_answer(&look, seen)
             }
         };
@@ -131,9 +131,9 @@ impl Looks {
     }
 
     /// The list that the site shows. What is begun with it ends here.
-    async fn look(&self, target: Target, look: &mut Look) -> Option<Vec<u8>> {
+    async fn look(&self, (target, peer): (Target, PeerId), look: &mut Look) -> Option<Vec<u8>> {
         let looking = async {
-            let mut server = self.dialer.dial(Open::to(target)).await.ok()?;
+            let mut server = self.dialer.dial(Open::to(target), peer).await.ok()?;
             server.write_all(look.hello()).await.ok()?;
             let mut piece = [0; PIECE];
             loop {
@@ -182,7 +182,7 @@ mod tests {
         let shared = shared.expect("a store");
         let board = Arc::clone(&shared.board);
         let dialer = Dialer::new(Allowed::everything(), WayOut::Own, board);
-        Looks::new(Arc::new(dialer), shared)
+        Looks::new(Arc::new(dialer), shared, Share::All)
     }
 
     #[tokio::test(start_paused = true)]
@@ -204,7 +204,10 @@ mod tests {
                 sending: sending.clone(),
                 receiving: Rest::End,
             };
-            let served = tokio::spawn(async move { looks.serve(stream, &question).await });
+            let served =
+                tokio::spawn(
+                    async move { looks.serve((stream, PeerId::OTHER_END), &question).await },
+                );
             (served, sending)
         };
         // A site that nobody has shown here is answered at once, and nobody takes the answer.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use tandem_channel::KeyName;
 use tandem_daemon::admin::AdminPort;
+use tandem_daemon::places::{Places as Shares, Share};
 use tandem_daemon::runtime;
 use tandem_daemon::service_manager::ServiceManager;
 use tandem_daemon::signals::Signals;
@@ -23,12 +24,13 @@ use tandem_daemon::{DaemonError, listener};
 use tandem_engine::{PeerId, Role};
 use tandem_firewall::{RuleSet, privilege};
 use tandem_link::tunnel::{DnsQuery, Ending, FlowOpen, RenewalQuery};
-use tandem_tunnel::WayOut;
+use tandem_tunnel::{OPENING, WayOut};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::admin;
 use crate::board::{Facts, Tally};
-use crate::config::{Renewals, ServerSide};
+use crate::config::{DnsServer, Renewals, ServerSide};
 use crate::datagrams::FarFlows;
 use crate::dial::Dialer;
 use crate::dns::Resolver;
@@ -37,7 +39,7 @@ use crate::line::Line;
 use crate::relay_task::RelayTask;
 use crate::renewals::Looks;
 use crate::return_path::{self, ReturnPath};
-use crate::shared::{Held, Keys, Shared};
+use crate::shared::{Held, Keys, MAX_RELAYS, Shared};
 use crate::signals::arrival;
 use crate::transport::any::Any;
 use crate::transport::{Lost, Receiving, Sending, Stream, Tunnel, quic, tcp};
@@ -105,13 +107,10 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
         }
     };
     let outcome = runtime::run(async {
-        let dialer = Arc::new(Dialer::new(
-            config.allowed,
-            config.way_out,
-            Arc::clone(&shared.board),
-        ));
-        let resolver = Arc::new(Resolver::new(config.dns_server, Arc::clone(&shared.board)));
-        let host = Host::new(dialer, resolver, Arc::clone(&shared));
+        let board = Arc::clone(&shared.board);
+        let dialer = Dialer::new(config.allowed, config.way_out, board);
+        let share = share_of_each(&config.clients);
+        let host = Host::new(dialer, config.dns_server, Arc::clone(&shared), share);
         let doors = Doors::open(
             config.key.bytes(),
             &config.clients,
@@ -286,6 +285,7 @@ fn complete(arriving: quic::Arriving, place: impl Send + 'static, host: &Host) {
 #[derive(Clone)]
 pub(crate) struct Host {
     dialer: Arc<Dialer>,
+    relays: Arc<Shares<PeerId>>,
     resolver: Arc<Resolver>,
     flows: Arc<FarFlows>,
     looks: Arc<Looks>,
@@ -294,12 +294,21 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(dialer: Arc<Dialer>, resolver: Arc<Resolver>, shared: Arc<Shared>) -> Self {
-        let flows = FarFlows::new(Arc::clone(&dialer), Arc::clone(&shared));
-        let looks = Looks::new(Arc::clone(&dialer), Arc::clone(&shared));
+    /// With this share for each client side of what all have together.
+    pub(crate) fn new(
+        dialer: Dialer,
+        dns_server: DnsServer,
+        shared: Arc<Shared>,
+        share: Share,
+    ) -> Self {
+        let dialer = Arc::new(dialer.shared_out(share));
+        let resolver = Resolver::new(dns_server, Arc::clone(&shared.board), share);
+        let flows = FarFlows::new(Arc::clone(&dialer), Arc::clone(&shared), share);
+        let looks = Looks::new(Arc::clone(&dialer), Arc::clone(&shared), share);
         Self {
             dialer,
-            resolver,
+            relays: Shares::new(MAX_RELAYS as usize, share),
+            resolver: Arc::new(resolver),
             flows: Arc::new(flows),
             looks: Arc::new(looks),
             shared,
@@ -346,22 +355,25 @@ impl Host {
     /// question after a renewed chain or a TCP connection.
     async fn serve_stream<S: Sending, R: Receiving>(self, mut stream: Stream<S, R>, peer: PeerId) {
         let first = tokio::select! {
-            first = stream.receiving.read() => first,
+            first = timeout(OPENING, stream.receiving.read()) => first,
             () = self.shared.over() => return refuse(&mut stream, Ending::ShuttingDown),
+        };
+        let Ok(first) = first else {
+            return refuse(&mut stream, Ending::TimedOut);
         };
         let first = match first {
             Ok(Some(begun)) if DnsQuery::begins(&begun) => {
-                return self.resolver.serve(stream, &begun).await;
+                return self.resolver.serve((stream, peer), &begun).await;
             }
             Ok(Some(begun)) if FlowOpen::begins(&begun) => {
-                return self.flows.serve(stream, begun).await;
+                return self.flows.serve((stream, peer), begun).await;
             }
             Ok(Some(begun)) if RenewalQuery::begins(&begun) => {
-                return self.looks.serve(stream, &begun).await;
+                return self.looks.serve((stream, peer), &begun).await;
             }
             first => first,
         };
-        match self.shared.place() {
+        match self.shared.place_of(peer, &self.relays) {
             Some(place) => {
                 let task =
                     RelayTask::server_side((stream, peer), first, self.dialer, self.shared, place);
@@ -369,6 +381,14 @@ impl Host {
             }
             None => refuse(&mut stream, Ending::Overloaded),
         }
+    }
+}
+
+/// What each client side may have of what all share. The pair's alone may have all.
+pub(crate) fn share_of_each(clients: &HashSet<KeyName>) -> Share {
+    match clients.is_empty() {
+        true => Share::All,
+        false => Share::AsManyAsFree,
     }
 }
 

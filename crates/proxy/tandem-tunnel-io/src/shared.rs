@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tandem_daemon::places::{self, Places};
 use tandem_daemon::service_manager::ServiceManager;
 use tandem_engine::{ClientCertificates, Engine, Look, PeerId, Role, Wanted};
 use tandem_key_socket::KeySocket;
@@ -29,7 +30,7 @@ use crate::line::Line;
 
 /// TCP connections at a time. Each has two descriptors' worth of buffers in the kernel, and a few
 /// kilobytes here.
-const MAX_RELAYS: u32 = 10_000;
+pub(crate) const MAX_RELAYS: u32 = 10_000;
 
 /// Between two rounds of what is not urgent.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -109,6 +110,8 @@ pub(crate) struct Place {
     // In this order: once all places are free, none is shown as taken.
     _shown: Open,
     _permit: OwnedSemaphorePermit,
+    /// Of the share of its peer, where there is one.
+    _of_peer: Option<places::Place<PeerId>>,
 }
 
 impl Shared {
@@ -167,6 +170,19 @@ impl Shared {
         Some(Place {
             _shown: self.board.relay(),
             _permit: permit,
+            _of_peer: None,
+        })
+    }
+
+    /// The same, of this peer's share.
+    pub(crate) fn place_of(&self, peer: PeerId, places: &Arc<Places<PeerId>>) -> Option<Place> {
+        let Some(of_peer) = places.take(peer) else {
+            self.board.count(Tally::RelaysRefused, 1);
+            return None;
+        };
+        Some(Place {
+            _of_peer: Some(of_peer),
+            ..self.place()?
         })
     }
 
@@ -178,7 +194,7 @@ impl Shared {
     /// One at the server side.
     pub(crate) fn server_side_relay(&self) -> Relay {
         let Keys { prefer, line, .. } = &self.keys;
-        let relay = Relay::server_side();
+        let relay = Relay::server_side(self.clocks.now());
         self.relay(match prefer.asked_at(line.rate, line.round_trip) {
             Some(least) => relay.asking_for_keys(least),
             None => relay,
@@ -463,7 +479,7 @@ mod tests {
         let program = UnixDatagram::unbound().expect("a socket");
         let sent = program.send_to(&key().to_datagram(), &path);
         sent.expect("it is there");
-        let mut relay = shared.relay(Relay::server_side());
+        let mut relay = shared.relay(Relay::server_side(shared.clocks.now()));
         shared.tell(&mut relay, Input::EndpointEnd);
         let released = shared.with_engine(|engine, _| {
             let mut events = engine.events();

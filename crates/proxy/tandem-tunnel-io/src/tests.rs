@@ -13,6 +13,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tandem_daemon::places::Share;
 use tandem_engine::Role;
 use tandem_link::tunnel::Target;
 use tandem_tunnel::{Allowed, Handshakes, Limits, Rules, WayOut};
@@ -25,7 +26,6 @@ use crate::board::{Board, Facts};
 use crate::client_side::admit;
 use crate::config::{ClientAddresses, DnsServer, Renewals};
 use crate::dial::Dialer;
-use crate::dns::Resolver;
 use crate::intake::{Accepted, Came, Gate};
 use crate::keeper::Keeper;
 use crate::limits::ClientLimits;
@@ -213,8 +213,7 @@ fn serve_doors(doors: &Arc<Doors>, shared: &Arc<Shared>, resolver: DnsServer) {
         WayOut::Own,
         Arc::clone(&shared.board),
     );
-    let resolver = Arc::new(Resolver::new(resolver, Arc::clone(&shared.board)));
-    let host = Host::new(Arc::new(dialer), resolver, Arc::clone(shared));
+    let host = Host::new(dialer, resolver, Arc::clone(shared), Share::AsManyAsFree);
     let serving = Arc::clone(doors);
     tokio::spawn(async move { serving.accept(&host).await });
 }

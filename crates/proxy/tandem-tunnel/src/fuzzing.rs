@@ -55,7 +55,7 @@ pub fn tunnel_relay(data: &[u8]) {
                 Relay::client_side(Open::to(target), Instant::ZERO),
             )
         }
-        _ => (Role::ServerSide, Relay::server_side()),
+        _ => (Role::ServerSide, Relay::server_side(Instant::ZERO)),
     };
     let store = MemoryStore::default();
     let how = ClientCertificates::Persistent;

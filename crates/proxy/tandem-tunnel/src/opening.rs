@@ -2,21 +2,41 @@
 //! connected to.
 //!
 //! Is not: the connecting, or whether it is allowed. Invariant: what comes meanwhile is kept as it
-//! is; past [`KEPT`] the relay wants no more of it.
+//! is; past [`KEPT`] the relay wants no more of it. A first message that does not become whole in
+//! [`OPENING`] ends the connection.
+
+use std::time::Duration;
 
 use tandem_link::tunnel::{Malformed, Open, OpenDecoder};
+use tandem_wire::Instant;
+
+/// For the peer to say where a stream goes. It is said in one piece, with what opens the stream.
+pub const OPENING: Duration = Duration::from_secs(30);
 
 /// How much is kept of what comes before the target is connected to: a hello of any size that is
 /// followed, and what may follow it.
 const KEPT: usize = 1 << 16;
 
 /// Nothing is known yet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Arriving {
     decoder: OpenDecoder,
+    since: Instant,
 }
 
 impl Arriving {
+    pub(crate) fn new(since: Instant) -> Self {
+        Self {
+            decoder: OpenDecoder::default(),
+            since,
+        }
+    }
+
+    /// When it has taken too long.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.since + OPENING
+    }
+
     /// Reads on. The first message, once it is whole, with what follows it.
     pub(crate) fn read(&mut self, mut bytes: &[u8]) -> Result<Option<(Open, Dialling)>, Malformed> {
         let open = self.decoder.next(&mut bytes)?;

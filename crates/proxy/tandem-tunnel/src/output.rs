@@ -69,6 +69,8 @@ pub enum Output {
 /// Why a relay wants to be called at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wakeup {
+    /// The peer has not said where the connection goes.
+    Opening,
     /// The client has said nothing: the server may be meant to speak first.
     Silence,
     /// What is held has to go.

@@ -17,6 +17,7 @@ use tandem_wire::Instant;
 use crate::event::{Dropped, Event};
 pub use crate::joined::{CLIENT_HOLD, KEY_HOLD, SERVER_HOLD, SILENCE};
 use crate::joined::{ClientKeys, Joined};
+pub use crate::opening::OPENING;
 use crate::opening::{Arriving, Dialling, StreamEnd};
 use crate::output::{Clock, Context, Input, Output, Wakeup};
 use crate::passing::Passing;
@@ -82,10 +83,10 @@ impl Relay {
         relay
     }
 
-    /// One at the server side; the target comes on the stream.
-    pub fn server_side() -> Self {
+    /// One at the server side; the target comes on the stream, within [`OPENING`] from now.
+    pub fn server_side(now: Instant) -> Self {
         Self {
-            state: State::Arriving(Arriving::default()),
+            state: State::Arriving(Arriving::new(now)),
             handshakes: Handshakes::Shortened,
             client_keys: ClientKeys::AsTold,
             peer: PeerId::OTHER_END,
@@ -245,14 +246,20 @@ impl Relay {
     /// The time has come that [`Relay::poll_timeout`] said. Too early, nothing happens.
     pub fn handle_timeout<S: Store>(&mut self, engine: &mut Engine<S>, clock: Clock) {
         engine.face(self.peer);
-        if let State::Joined(joined) = &mut self.state {
-            let cx = &mut Context {
-                engine,
-                clock,
-                out: &mut self.out,
-            };
-            joined.timeout(cx);
-            joined.flush(cx);
+        match &mut self.state {
+            State::Arriving(arriving) if arriving.deadline() <= clock.now => {
+                self.reset(Ending::TimedOut);
+            }
+            State::Joined(joined) => {
+                let cx = &mut Context {
+                    engine,
+                    clock,
+                    out: &mut self.out,
+                };
+                joined.timeout(cx);
+                joined.flush(cx);
+            }
+            State::Arriving(_) | State::Dialling(_) | State::Passing(_) | State::Over => {}
         }
         self.settle();
     }
@@ -278,8 +285,9 @@ impl Relay {
     /// When [`Relay::handle_timeout`] is to be called, and why.
     pub fn poll_timeout(&self) -> Option<(Instant, Wakeup)> {
         match &self.state {
+            State::Arriving(arriving) => Some((arriving.deadline(), Wakeup::Opening)),
             State::Joined(joined) => joined.deadline(),
-            State::Arriving(_) | State::Dialling(_) | State::Passing(_) | State::Over => None,
+            State::Dialling(_) | State::Passing(_) | State::Over => None,
         }
     }
 

@@ -14,6 +14,8 @@ use std::num::NonZeroU16;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tandem_daemon::places::{Place, Places, Share};
+use tandem_engine::PeerId;
 use tandem_link::tunnel::{FlowOpen, MAX_PAYLOAD, Target};
 use tandem_tunnel::{Action, FlowSide, NEAR_IDLE};
 use tokio::io::AsyncReadExt as _;
@@ -24,7 +26,6 @@ use tokio::time::{sleep, timeout};
 use super::endpoint::{Endpoint as _, Program, Server, may_pass};
 use super::flow_task::{Begun, FlowTask, Over};
 use crate::board::Tally;
-use crate::client_places::{Place, Places};
 use crate::intake::{Gate, datagram, datagram_header};
 use crate::keeper::{Keeper, Leased};
 use crate::shared::Shared;
@@ -61,8 +62,8 @@ pub(crate) struct Associations<T: Tunnel> {
     keeper: Arc<Keeper<T>>,
     gate: Arc<Gate>,
     shared: Arc<Shared>,
-    places: Arc<Places>,
-    flow_places: Arc<Places>,
+    places: Arc<Places<IpAddr>>,
+    flow_places: Arc<Places<IpAddr>>,
     rested: Mutex<Vec<Stream<T::Sending, T::Receiving>>>,
 }
 
@@ -72,8 +73,8 @@ impl<T: Tunnel> Associations<T> {
             keeper,
             gate,
             shared,
-            places: Places::new(MAX_OPEN, MAX_OPEN_EACH),
-            flow_places: Places::new(MAX_OPEN, MAX_OPEN_EACH),
+            places: Places::new(MAX_OPEN, Share::AtMost(MAX_OPEN_EACH)),
+            flow_places: Places::new(MAX_OPEN, Share::AtMost(MAX_OPEN_EACH)),
             rested: Mutex::default(),
         })
     }
@@ -170,7 +171,11 @@ impl<T: Tunnel> Associations<T> {
 
     /// Carries a flow from here, as a rule says, until the client has said nothing for long.
     async fn direct(&self, target: Target, client: IpAddr, mut program: Program) {
-        let dialed = self.gate.dialer_of(client).datagrams(target).await;
+        let dialed = self
+            .gate
+            .dialer_of(client)
+            .datagrams(target, PeerId::OTHER_END)
+            .await;
         let Ok(socket) = dialed else {
             return;
         };
@@ -288,7 +293,7 @@ async fn carry<T: Tunnel>(
     target: Target,
     program: Program,
     action: Action,
-    place: Place,
+    place: Place<IpAddr>,
 ) {
     let client = program.address.ip();
     match action {

@@ -6,11 +6,11 @@
 //! client any more the socket goes, and the other side hears nothing of that.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use tandem_daemon::places::{Places, Share};
+use tandem_engine::PeerId;
 use tandem_link::tunnel::{Ending, FlowOpen, FlowOpenDecoder};
-use tandem_tunnel::FlowSide;
-use tokio::sync::Semaphore;
+use tandem_tunnel::{FlowSide, OPENING};
 use tokio::time::timeout;
 
 use super::endpoint::Server;
@@ -20,51 +20,48 @@ use crate::dial::Dialer;
 use crate::shared::Shared;
 use crate::transport::{Receiving, Sending, Stream};
 
-/// Flows at a time, of all client sides together. Each has a socket.
+/// Flows at a time, of all client sides together, which share them. Each has a socket.
 const MAX_FLOWS: usize = 1024;
-
-/// For the other side to say where a flow goes.
-const OPENING: Duration = Duration::from_secs(30);
 
 /// See the module.
 pub(crate) struct FarFlows {
     dialer: Arc<Dialer>,
     shared: Arc<Shared>,
-    room: Semaphore,
+    places: Arc<Places<PeerId>>,
 }
 
 impl FarFlows {
-    pub(crate) fn new(dialer: Arc<Dialer>, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(dialer: Arc<Dialer>, shared: Arc<Shared>, share: Share) -> Self {
         Self {
             dialer,
             shared,
-            room: Semaphore::new(MAX_FLOWS),
+            places: Places::new(MAX_FLOWS, share),
         }
     }
 
-    /// Serves the flow whose stream begins with these bytes.
+    /// Serves the flow whose stream, of this peer, begins with these bytes.
     pub(crate) async fn serve<S: Sending, R: Receiving>(
         &self,
-        mut stream: Stream<S, R>,
+        (mut stream, peer): (Stream<S, R>, PeerId),
         begun: Vec<u8>,
     ) {
-        if let Err(ending) = self.served(&mut stream, begun).await {
+        if let Err(ending) = self.served((&mut stream, peer), begun).await {
             stream.break_off(ending);
         }
     }
 
     async fn served<S: Sending, R: Receiving>(
         &self,
-        stream: &mut Stream<S, R>,
+        (stream, peer): (&mut Stream<S, R>, PeerId),
         begun: Vec<u8>,
     ) -> Result<(), Ending> {
         let opened = timeout(OPENING, opened(&mut stream.receiving, begun)).await;
         let Opened { open, rest } = opened.map_err(|_| Ending::TimedOut)??;
-        let place = self.room.try_acquire().map_err(|_| {
+        let place = self.places.take(peer).ok_or_else(|| {
             self.shared.board.count(Tally::DatagramFlowsRefused, 1);
             Ending::Overloaded
         })?;
-        let mut server = Server(self.dialer.datagrams(open.target).await?);
+        let mut server = Server(self.dialer.datagrams(open.target, peer).await?);
         let task = FlowTask {
             side: FlowSide::Far,
             endpoint: &mut server,

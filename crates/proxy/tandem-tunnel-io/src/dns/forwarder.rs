@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tandem_daemon::places::{Place, Places, Share};
 use tandem_link::tunnel::{DnsAnswer, Ending, MAX_ANSWER};
 use tandem_tunnel::dns::{
     self, Age, Answer, Asked, Cache, Found, Key, Question, Request, Transport,
@@ -19,7 +20,6 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::board::Tally;
-use crate::client_places::{Place, Places};
 use crate::keeper::{Keeper, Leased};
 use crate::shared::Shared;
 use crate::transport::{Receiving as _, Tunnel};
@@ -43,7 +43,7 @@ const CROSSING: Duration = Duration::from_secs(30);
 pub(crate) struct Forwarder<T> {
     keeper: Arc<Keeper<T>>,
     shared: Arc<Shared>,
-    places: Arc<Places>,
+    places: Arc<Places<IpAddr>>,
     state: Mutex<State>,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Waiting<T: Tunnel> {
     answer: oneshot::Receiver<Option<Arc<Answer>>>,
     stale: Option<Arc<Answer>>,
     forwarder: Arc<Forwarder<T>>,
-    _place: Arc<Place>,
+    _place: Arc<Place<IpAddr>>,
 }
 
 impl<T: Tunnel> Forwarder<T> {
@@ -76,7 +76,7 @@ impl<T: Tunnel> Forwarder<T> {
         Arc::new(Self {
             keeper,
             shared,
-            places: Places::new(MAX_OPEN, MAX_OPEN_EACH),
+            places: Places::new(MAX_OPEN, Share::AtMost(MAX_OPEN_EACH)),
             state: Mutex::default(),
         })
     }
@@ -138,7 +138,7 @@ impl<T: Tunnel> Forwarder<T> {
 
     /// Asks the far side and tells those who wait. The place is that of the client who asked first,
     /// for as long as the question crosses.
-    async fn cross(self: Arc<Self>, question: Question, _place: Arc<Place>) {
+    async fn cross(self: Arc<Self>, question: Question, _place: Arc<Place<IpAddr>>) {
         self.count(Tally::DnsCrossed);
         let crossed = timeout(CROSSING, self.crossed(&question)).await;
         let answer = crossed.ok().flatten().map(Arc::new);

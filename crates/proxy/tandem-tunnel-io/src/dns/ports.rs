@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use tandem_daemon::DaemonError;
 use tandem_daemon::listener;
+use tandem_daemon::places::{Places, Share};
 use tandem_tunnel::dns::{Clients, Transport};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::OwnedReadHalf;
@@ -21,7 +22,6 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{sleep, timeout};
 
 use super::forwarder::{Forwarder, Step};
-use crate::client_places::Places;
 use crate::config::Dns;
 use crate::error::TunnelError;
 use crate::transport::Tunnel;
@@ -79,7 +79,7 @@ impl Ports {
         let udp = UdpSocket::from_std(self.udp).map_err(&failed)?;
         let tcp = TcpListener::from_std(self.tcp).map_err(&failed)?;
         let clients = &self.clients;
-        let places = Places::new(MAX_CONNECTIONS, MAX_CONNECTIONS_EACH);
+        let places = Places::new(MAX_CONNECTIONS, Share::AtMost(MAX_CONNECTIONS_EACH));
         let connections = listener::serve_admitted(tcp, |stream, client| {
             if !clients.permit(client) {
                 forwarder.not_allowed();

@@ -13,11 +13,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tandem_daemon::places::{Places, Share};
+use tandem_engine::PeerId;
 use tandem_link::tunnel::{DnsAnswer, DnsQuery, Ending, MAX_QUERY};
 use tandem_tunnel::dns::{self, Heard, Question, hear};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UdpSocket};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::board::{Board, Tally};
@@ -25,7 +26,7 @@ use crate::config::DnsServer;
 use crate::transport::{Receiving, Sending, Stream};
 use crate::whole::{read_question, write_answer};
 
-/// Questions at a time. Each has a socket.
+/// Questions at a time, of all client sides together, which share them. Each has a socket.
 const MAX_OPEN: usize = 512;
 /// After which a datagram is sent again: as `dig` and stub resolvers do within their time-out.
 const TRY: Duration = Duration::from_secs(3);
@@ -41,38 +42,38 @@ const MAX_SYSTEM: u64 = 64 * 1024;
 pub(crate) struct Resolver {
     server: DnsServer,
     board: Arc<Board>,
-    room: Semaphore,
+    places: Arc<Places<PeerId>>,
 }
 
 impl Resolver {
-    pub(crate) fn new(server: DnsServer, board: Arc<Board>) -> Self {
+    pub(crate) fn new(server: DnsServer, board: Arc<Board>, share: Share) -> Self {
         Self {
             server,
             board,
-            room: Semaphore::new(MAX_OPEN),
+            places: Places::new(MAX_OPEN, share),
         }
     }
 
-    /// Answers the query of which `begun` has come.
+    /// Answers the query, of this peer, of which `begun` has come.
     pub(crate) async fn serve<S: Sending, R: Receiving>(
         &self,
-        mut stream: Stream<S, R>,
+        (mut stream, peer): (Stream<S, R>, PeerId),
         begun: &[u8],
     ) {
-        if let Err(ending) = self.answer(&mut stream, begun).await {
+        if let Err(ending) = self.answer((&mut stream, peer), begun).await {
             stream.break_off(ending);
         }
     }
 
     async fn answer<S: Sending, R: Receiving>(
         &self,
-        stream: &mut Stream<S, R>,
+        (stream, peer): (&mut Stream<S, R>, PeerId),
         begun: &[u8],
     ) -> Result<(), Ending> {
         let query = read_question(&mut stream.receiving, begun, MAX_QUERY).await?;
         let question = DnsQuery::parse(&query).and_then(|query| Question::of_link(&query));
         let question = question.map_err(|_| Ending::Malformed)?;
-        let place = self.room.try_acquire().map_err(|_| Ending::Overloaded)?;
+        let place = self.places.take(peer).ok_or(Ending::Overloaded)?;
         let answer = match self.server {
             DnsServer::Nobody => dns::refusal(),
             DnsServer::System => self.resolve(system(Path::new(SYSTEM)), &question).await,
@@ -188,13 +189,16 @@ mod tests {
             role: "server-side",
             link: String::new(),
         });
-        let resolver = Resolver::new(DnsServer::Nobody, board);
+        let resolver = Resolver::new(DnsServer::Nobody, board, Share::All);
         let sending = Full::default();
         let stream = Stream {
             sending: sending.clone(),
             receiving: rest,
         };
-        let served = timeout(QUESTION * 2, resolver.serve(stream, b"\x81\x01\x01a"));
+        let served = timeout(
+            QUESTION * 2,
+            resolver.serve((stream, PeerId::OTHER_END), b"\x81\x01\x01a"),
+        );
         served.await.expect("in bounded time");
         sending.reset_with()
     }

@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tandem_engine::PeerId;
 use tandem_link::tunnel::{Open, Target};
 use tandem_tunnel::{
     Action, Allowed, Decision, FirstFlight, Hello, Rules, ServerName, Standing, WayOut,
@@ -176,7 +177,7 @@ impl Gate {
             came: _,
         } = accepted;
         let dialer = self.dialer_of(client.ip());
-        let connect = async move { dialer.dial(Open::to(target)).await };
+        let connect = async move { dialer.dial(Open::to(target), PeerId::OTHER_END).await };
         self.passing_on.start(stream, first, connect);
     }
 

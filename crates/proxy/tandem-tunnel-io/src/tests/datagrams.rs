@@ -41,7 +41,7 @@ fn address_of(socket: &UdpSocket) -> SocketAddr {
 }
 
 /// A program that may send datagrams.
-struct Program {
+pub(super) struct Program {
     socket: UdpSocket,
     relay: SocketAddr,
     control: TcpStream,
@@ -52,7 +52,7 @@ impl Program {
         Self::among(&associations(pair)).await
     }
 
-    async fn among(all: &Arc<Associations<crate::transport::any::Any>>) -> Self {
+    pub(super) async fn among(all: &Arc<Associations<crate::transport::any::Any>>) -> Self {
         let listener = TcpListener::bind((HERE, 0)).await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let control = TcpStream::connect(address).await.expect("it listens");
@@ -88,7 +88,7 @@ impl Program {
     }
 
     /// What comes back, which may take more than one try.
-    async fn asks(&self, target: &Target, payload: &[u8]) -> Vec<u8> {
+    pub(super) async fn asks(&self, target: &Target, payload: &[u8]) -> Vec<u8> {
         soon(async {
             loop {
                 self.says(target, payload).await;
@@ -118,7 +118,7 @@ fn associations(pair: &Pair) -> Arc<Associations<crate::transport::any::Any>> {
 }
 
 /// A server that sends back what it gets.
-async fn mirror() -> SocketAddr {
+pub(super) async fn mirror() -> SocketAddr {
     let socket = bound().await;
     let address = address_of(&socket);
     tokio::spawn(async move {
@@ -130,12 +130,12 @@ async fn mirror() -> SocketAddr {
     address
 }
 
-fn gauge(board: &Board, name: &str) -> u64 {
+pub(super) fn gauge(board: &Board, name: &str) -> u64 {
     board.snapshot().gauges[name]
 }
 
 /// What another task does, a moment later.
-async fn comes_true(what: &str, mut is_true: impl FnMut() -> bool) {
+pub(super) async fn comes_true(what: &str, mut is_true: impl FnMut() -> bool) {
     let wait = async {
         while !is_true() {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -413,7 +413,7 @@ fn quic_mirror() -> (Target, JoinHandle<()>) {
     (target, serving)
 }
 
-async fn write_all(sending: &mut impl Sending, mut bytes: &[u8]) {
+pub(super) async fn write_all(sending: &mut impl Sending, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         let written = sending.write(bytes).await.expect("it is up");
         bytes = &bytes[written..];

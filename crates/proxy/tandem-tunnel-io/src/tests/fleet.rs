@@ -2,6 +2,7 @@
 //! another is warm there where they share a store, and at worst cold.
 
 mod scale;
+mod shares;
 #[path = "../../../tandem-shared-store/tests/support/mod.rs"]
 mod support;
 

@@ -53,7 +53,7 @@ impl Joined {
                 self.release(Dropped::HeldTooLong);
             }
             Some((at, Wakeup::Key)) if at <= cx.clock.now => self.look_for_key(cx),
-            Some((_, Wakeup::Silence | Wakeup::Hold | Wakeup::Key)) | None => {}
+            Some((_, Wakeup::Opening | Wakeup::Silence | Wakeup::Hold | Wakeup::Key)) | None => {}
         }
     }
 }

@@ -92,7 +92,7 @@ fn relay(role: Role) -> Relay {
     let target = Target::Address(server_address());
     match role {
         Role::ClientSide => Relay::client_side(Open::to(target), Instant::ZERO),
-        Role::ServerSide => Relay::server_side(),
+        Role::ServerSide => Relay::server_side(Instant::ZERO),
     }
 }
 

@@ -52,7 +52,7 @@ impl Proxies {
         let target = Target::Address(server_address());
         let mut relays = [
             Relay::client_side(Open::to(target), clock.now),
-            Relay::server_side(),
+            Relay::server_side(clock.now),
         ];
         let mut crossing = Vec::new();
         for (sender, bytes) in turns {

@@ -8,7 +8,7 @@ use tandem_engine::{Engine, Role};
 use tandem_link::tunnel::{Ending, Frame, Miss, Open, Phrase, Piece, Target, check};
 use tandem_store::{Kind, MemoryStore, Store as _};
 use tandem_tunnel::{
-    CLIENT_HOLD, Clock, Event, Input, Output, Relay, SERVER_HOLD, SILENCE, Wakeup,
+    CLIENT_HOLD, Clock, Event, Input, OPENING, Output, Relay, SERVER_HOLD, SILENCE, Wakeup,
 };
 use tandem_wire::Instant;
 
@@ -26,7 +26,7 @@ impl One {
             Role::ClientSide => {
                 Relay::client_side(Open::to(Target::Address(server_address())), now)
             }
-            Role::ServerSide => Relay::server_side(),
+            Role::ServerSide => Relay::server_side(now),
         };
         let clock = Clock { now, wall: THEN };
         let engine = engine(role);
@@ -140,6 +140,21 @@ fn a_silent_client_is_told_of_and_its_hello_is_held_all_the_same() {
         one.input(Input::Endpoint(rest)),
         [to_tunnel(&[bytes(&hello())])]
     );
+}
+
+#[test]
+fn a_stream_that_does_not_say_where_it_goes_is_broken_off_after_its_time() {
+    let mut one = One::of(Role::ServerSide);
+    let first = opening();
+    let (first, last) = first.split_at(first.len() - 1);
+    assert_eq!(one.input(Input::Tunnel(first)), []);
+    let due = Instant::ZERO + OPENING;
+    assert_eq!(one.relay.poll_timeout(), Some((due, Wakeup::Opening)));
+    assert_eq!(one.wait(OPENING - Duration::from_micros(1)), []);
+    let over = [Output::ResetTunnel(Ending::TimedOut)];
+    assert_eq!(one.wait(Duration::from_micros(1)), over);
+    assert!(one.relay.is_over());
+    assert_eq!(one.input(Input::Tunnel(last)), []);
 }
 
 #[test]

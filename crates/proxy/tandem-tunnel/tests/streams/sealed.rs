@@ -59,7 +59,7 @@ fn told(behind: &[Frame]) -> (Relay, Engine<MemoryStore>, Clock) {
         now: Instant::ZERO,
         wall: THEN,
     };
-    let mut relay = Relay::server_side();
+    let mut relay = Relay::server_side(clock.now);
     let mut opening = Vec::new();
     let open = Open::to(Target::Address(server_address()));
     open.write(&mut opening).expect("it may cross");

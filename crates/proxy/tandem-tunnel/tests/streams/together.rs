@@ -35,7 +35,7 @@ impl Running {
             said,
             relays: [
                 Relay::client_side(Open::to(target), Instant::ZERO),
-                Relay::server_side(),
+                Relay::server_side(Instant::ZERO),
             ],
             pipes: [VecDeque::new(), VecDeque::new()],
             turn: 0,

@@ -237,9 +237,10 @@ impl Pair {
             Some(least) => client_side.offering_keys(server_address().ip(), least),
             None => client_side,
         };
+        let server_side = Relay::server_side(self.clock.now);
         let server_side = match self.asks {
-            Some(least) => Relay::server_side().asking_for_keys(least),
-            None => Relay::server_side(),
+            Some(least) => server_side.asking_for_keys(least),
+            None => server_side,
         };
         let relays = [client_side, server_side];
         let relays = relays.map(|relay| relay.with(plan.handshakes));

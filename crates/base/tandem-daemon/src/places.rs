@@ -1,0 +1,145 @@
+//! Places: so many in all, and of these a share for each of those who take them.
+//!
+//! Is not: what a place is for; nor who comes, where that is not known yet (`doors.rs`).
+//!
+//! Invariants: nobody holds more than the share; a place that is dropped is free again; memory is
+//! bounded by the places that are held.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What one may have of the places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// All of them: nobody else comes.
+    All,
+    /// So many.
+    AtMost(usize),
+    /// As many as are free. One who takes all that he can leaves half, the next one a quarter.
+    AsManyAsFree,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Places<K: Eq> {
+    max: usize,
+    share: Share,
+    taken: Mutex<Vec<Taken<K>>>,
+}
+
+/// What one has taken.
+#[derive(Debug)]
+struct Taken<K> {
+    by: K,
+    count: usize,
+}
+
+/// A place, until it is dropped.
+#[derive(Debug)]
+pub struct Place<K: Eq> {
+    places: Arc<Places<K>>,
+    by: K,
+}
+
+impl<K: Eq + Clone> Places<K> {
+    /// So many places, and this share of them for each.
+    #[must_use]
+    pub fn new(max: usize, share: Share) -> Arc<Self> {
+        Arc::new(Self {
+            max,
+            share,
+            taken: Mutex::default(),
+        })
+    }
+
+    /// A place for this one; `None` where he has his share, or all are taken.
+    pub fn take(self: &Arc<Self>, by: K) -> Option<Place<K>> {
+        let mut taken = self.taken();
+        let all: usize = taken.iter().map(|one| one.count).sum();
+        let free = self.max.saturating_sub(all);
+        let own = taken.iter_mut().find(|one| one.by == by);
+        let may_have = match self.share {
+            Share::All => self.max,
+            Share::AtMost(most) => most,
+            Share::AsManyAsFree => free,
+        };
+        if free == 0 || own.as_ref().map_or(0, |own| own.count) >= may_have {
+            return None;
+        }
+        match own {
+            Some(own) => own.count += 1,
+            None => taken.push(Taken {
+                by: by.clone(),
+                count: 1,
+            }),
+        }
+        Some(Place {
+            places: Arc::clone(self),
+            by: by.clone(),
+        })
+    }
+}
+
+impl<K: Eq> Places<K> {
+    fn taken(&self) -> MutexGuard<'_, Vec<Taken<K>>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Eq> Drop for Place<K> {
+    fn drop(&mut self) {
+        let mut taken = self.places.taken();
+        if let Some(index) = taken.iter().position(|one| one.by == self.by)
+            && let Some(own) = taken.get_mut(index)
+        {
+            own.count -= 1;
+            if own.count == 0 {
+                taken.swap_remove(index);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many this one gets who asks for a hundred.
+    fn got(places: &Arc<Places<u8>>, by: u8) -> Vec<Place<u8>> {
+        (0..100).filter_map(|_| places.take(by)).collect()
+    }
+
+    #[test]
+    fn places_are_bounded_for_each_and_for_all_and_come_back() {
+        let places = Places::new(3, Share::AtMost(2));
+        let mut held = got(&places, 1);
+        assert_eq!(held.len(), 2);
+        held.extend(places.take(2));
+        assert_eq!(held.len(), 3);
+        assert!(places.take(3).is_none(), "all of them");
+        held.remove(0);
+        assert!(places.take(1).is_some());
+        held.clear();
+        assert!(places.taken().is_empty());
+    }
+
+    #[test]
+    fn who_takes_all_that_it_can_leaves_half_of_what_is_free() {
+        let places = Places::new(64, Share::AsManyAsFree);
+        let mut held = Vec::new();
+        for (by, expected) in [(1, 32), (2, 16), (3, 8), (4, 4), (5, 2), (6, 1), (7, 1)] {
+            let got = got(&places, by);
+            assert_eq!(got.len(), expected, "{by}");
+            held.extend(got);
+        }
+        assert!(places.take(8).is_none());
+        // What one gives back is there for whoever has less, and not for who has more.
+        held.truncate(32);
+        assert!(places.take(1).is_none());
+        assert_eq!(got(&places, 8).len(), 16);
+    }
+
+    #[test]
+    fn who_is_alone_has_all() {
+        assert_eq!(got(&Places::new(64, Share::All), 1).len(), 64);
+    }
+}
