@@ -12,6 +12,7 @@
 
 mod config;
 mod counted;
+mod dial;
 mod error;
 mod file;
 mod key;
@@ -20,6 +21,7 @@ mod secrecy;
 mod verify;
 
 pub use config::{SERVER_NAME, client_config, server_config};
+pub use dial::{dial, first_of};
 pub use error::ChannelError;
 pub use key::{ChannelKey, End, KeyName};
 pub use protocol::{KeyExchange, Protocol};

@@ -13,12 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tandem_channel::{ClientChannel, Connector, KeyExchange, Pin, Protocol};
+use tandem_channel::{ClientChannel, Connector, KeyExchange, Pin, Protocol, dial};
 use tandem_keyserver::{
     Answer, Content, Frames, GREETING, KeyId, Outcome, Request, RequestId, Scheme,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc::{Receiver, Sender, UnboundedSender, channel};
 use tokio::time::{sleep, timeout};
 
@@ -163,7 +162,7 @@ async fn connect(board: &Board, server: usize) -> io::Result<ClientChannel> {
     let connector = Connector::new(PROTOCOL, &board.options.key, Pin::to(settings.key));
     let connector = connector.map_err(io::Error::other)?;
     timeout(board.options.deadline, async {
-        let stream = TcpStream::connect(&settings.address).await?;
+        let stream = dial(&settings.address, board.options.deadline).await?;
         let mut channel = connector.open(stream).await?;
         let mut greeting = [0; GREETING.len()];
         match channel.read_exact(&mut greeting).await {

@@ -8,7 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use rustls::{CertificateError, Error as TlsError};
-use tandem_channel::{ClientChannel, Connector, Pin};
+use tandem_channel::{ClientChannel, Connector, Pin, first_of};
 use tandem_link::tunnel::Target;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpStream, lookup_host};
@@ -84,14 +84,10 @@ async fn connect(target: &Target) -> io::Result<(TcpStream, SocketAddr)> {
         Target::Address(address) => vec![*address],
         Target::Name { name, port } => lookup_host((name.as_str(), *port)).await?.collect(),
     };
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(stream) => return Ok((stream, address)),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
+    first_of(&addresses, PATIENCE, async |address| {
+        Ok((TcpStream::connect(address).await?, address))
+    })
+    .await
 }
 
 /// Why there is no channel over a connection that was made.

@@ -12,12 +12,13 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tandem_channel::first_of;
 use tandem_daemon::places::Share;
 use tandem_engine::PeerId;
 use tandem_link::tunnel::{Ending, Open, Target};
-use tandem_tunnel::{Allowed, Origin, WayOut};
+use tandem_tunnel::{Allowed, WayOut};
 use tokio::net::{TcpStream, UdpSocket};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use crate::board::{Board, Tally};
 use crate::lookups::Lookups;
@@ -98,7 +99,8 @@ impl Dialer {
             self.board.count(Tally::ServersNotAllowed, 1);
             return Err(Ending::NotAllowed);
         }
-        let connected = self.connect(&permitted, origin).await;
+        let connect = |address| self.leaving.connect(address, origin);
+        let connected = first_of(&permitted, CONNECT, connect).await;
         let tally = match &connected {
             Ok(_) => Tally::ServersConnected,
             Err(_) => Tally::ServersFailed,
@@ -141,24 +143,6 @@ impl Dialer {
             OwnAddresses::Never => false,
         };
         self.allowed.permits(address) && (permits_own || !is_own(address.ip()))
-    }
-
-    /// Tries one after the other. Each has its share of the time that is left, so that one that
-    /// does not answer leaves time for the others.
-    async fn connect(&self, addresses: &[SocketAddr], origin: Origin) -> io::Result<TcpStream> {
-        let end = Instant::now() + CONNECT;
-        let mut last = io::Error::from(io::ErrorKind::TimedOut);
-        let mut left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
-        for address in addresses {
-            let share = end.saturating_duration_since(Instant::now()) / left.max(1);
-            left = left.saturating_sub(1);
-            match timeout(share, self.leaving.connect(*address, origin)).await {
-                Ok(Ok(stream)) => return Ok(stream),
-                Ok(Err(error)) => last = error,
-                Err(_) => last = io::ErrorKind::TimedOut.into(),
-            }
-        }
-        Err(last)
     }
 
     /// At least one address. One of IPv4 that was mapped into IPv6 is what it stands for: a

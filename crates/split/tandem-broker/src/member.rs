@@ -22,7 +22,7 @@ use crate::door::BROKER;
 use tandem_barnraising::talk::{Answer, Join, MAX_ANSWER, Prospect, Question, Told, Welcome, Wish};
 use tandem_barnraising::uri::Host;
 use tandem_barnraising::{List, Member, SiteUri};
-use tandem_channel::{ChannelKey, Connector, KeyName, Pin};
+use tandem_channel::{ChannelKey, Connector, KeyName, Pin, first_of};
 use tandem_split_io::SplitIoError;
 use tandem_wire::UnixTime;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -480,14 +480,7 @@ impl BrokerAccess {
         };
         // Browsers find the volunteer where it asks from, and all of them have IPv4.
         addresses.sort_by_key(SocketAddr::is_ipv6);
-        let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-        for address in addresses {
-            match self.connect_to(address).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => failed = error,
-            }
-        }
-        Err(failed)
+        first_of(&addresses, PATIENCE, |broker| self.connect_to(broker)).await
     }
 
     async fn connect_to(&self, broker: SocketAddr) -> io::Result<TcpStream> {

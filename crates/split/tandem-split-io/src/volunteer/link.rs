@@ -8,14 +8,13 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::error::SplitIoError;
 use crate::greet::SPLIT;
-use tandem_channel::{ChannelKey, ClientChannel, Connector, Pin};
+use tandem_channel::{ChannelKey, ClientChannel, Connector, Pin, dial};
 
-/// How long opening a channel may take.
+/// How long opening a channel may take, all addresses together.
 const OPEN: Duration = Duration::from_secs(15);
 
 /// Opens channels.
@@ -42,7 +41,7 @@ impl Link {
     pub(super) async fn open(&self) -> io::Result<ClientChannel> {
         let target = self.lock().clone();
         let opened = async {
-            let stream = TcpStream::connect(&*target.to).await?;
+            let stream = dial(&*target.to, OPEN).await?;
             target.connector.open(stream).await
         };
         timeout(OPEN, opened)
