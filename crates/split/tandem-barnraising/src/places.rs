@@ -205,14 +205,20 @@ impl Places {
         self.exit(id);
     }
 
+    /// Gives up the place of this holder's that has been silent for the longest time, for somebody
+    /// of this rank, and says which.
+    pub fn displace(&mut self, holder: Holder, rank: Rank) -> Option<Id> {
+        let displaced = self.silent(holder, rank)?;
+        self.leave(displaced);
+        Some(displaced)
+    }
+
     /// Takes a place from the first of these that is full, and says which.
     fn make_room(&mut self, claims: &[Claim], rank: Rank) -> Result<Option<Id>, NoPlace> {
         let Some(full) = claims.iter().find(|claim| self.is_full(claim)) else {
             return Ok(None);
         };
-        let displaced = self.silent(full.holder, rank).ok_or(NoPlace)?;
-        self.leave(displaced);
-        Ok(Some(displaced))
+        self.displace(full.holder, rank).ok_or(NoPlace).map(Some)
     }
 
     fn is_full(&self, claim: &Claim) -> bool {

@@ -31,6 +31,7 @@ mod keeper;
 mod key;
 mod keys;
 mod limit;
+mod places;
 mod powerdns;
 mod reply;
 mod rollover;

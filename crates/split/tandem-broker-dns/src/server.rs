@@ -5,7 +5,6 @@
 //! Invariants: a UDP query costs a bounded time and no memory that stays; TCP connections are
 //! bounded in all and for each network, and end when they are idle (RFC 7766, section 6.2).
 
-use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +20,8 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::Answers;
 use crate::error::DnsError;
 use crate::keeper::{Changing, Keeper, unix_time};
-use crate::limit::{Limit, Verdict, network};
+use crate::limit::{Limit, Verdict};
+use crate::places::{Place, Places};
 use crate::powerdns::PowerDns;
 use crate::reply::{Transport, cut, reply};
 use crate::settings::Settings;
@@ -30,15 +30,6 @@ use crate::zone::Zone;
 /// Longest query that is read over UDP; what is longer does not parse. Queries have some fifty
 /// bytes, padded ones up to 512.
 const QUERY_MOST: usize = 2048;
-
-/// Connections at a time, in all and from one network.
-const CONNECTIONS: usize = 256;
-const CONNECTIONS_EACH: usize = 16;
-
-/// How long a client may take to ask, or to take an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The same while over half of all connections are taken.
-const PATIENCE_CROWDED: Duration = Duration::from_secs(1);
 
 /// Queries on one connection.
 const QUERIES_EACH: usize = 256;
@@ -113,7 +104,7 @@ impl Dns {
             zone: self.keeper.zone(),
             limit: Mutex::default(),
             started: Instant::now(),
-            places: Mutex::default(),
+            places: Arc::default(),
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(self.keeper.run());
@@ -155,8 +146,7 @@ struct Shared {
     zone: watch::Receiver<Arc<Zone>>,
     limit: Mutex<Limit>,
     started: Instant,
-    /// Connections by network.
-    places: Mutex<HashMap<(u8, u128), usize>>,
+    places: Arc<Places>,
 }
 
 impl Shared {
@@ -199,8 +189,8 @@ async fn serve_tcp(listener: TcpListener, shared: Arc<Shared>) {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, from)) => {
-                    if let Some(place) = Place::take(&shared, from.ip()) {
-                        connections.spawn(serve_connection(stream, place));
+                    if let Some(place) = shared.places.take(from.ip()) {
+                        connections.spawn(serve_connection(stream, place, Arc::clone(&shared)));
                     }
                 }
                 Err(error) => pause("accept a connection", &error).await,
@@ -216,12 +206,16 @@ async fn pause(what: &'static str, error: &std::io::Error) {
     sleep(Duration::from_millis(100)).await;
 }
 
-async fn serve_connection(mut stream: TcpStream, place: Place) {
+async fn serve_connection(mut stream: TcpStream, place: Place, shared: Arc<Shared>) {
     for _ in 0..QUERIES_EACH {
-        match timeout(place.patience(), exchange(&mut stream, &place.shared)).await {
-            Ok(Ok(())) => {}
-            // It has gone, has said nothing for long, or has asked what is not answered.
-            Ok(Err(_)) | Err(_) => return,
+        let exchange = timeout(place.patience(), exchange(&mut stream, &shared));
+        tokio::select! {
+            exchanged = exchange => match exchanged {
+                Ok(Ok(())) => {}
+                // It has gone, has said nothing for long, or has asked what is not answered.
+                Ok(Err(_)) | Err(_) => return,
+            },
+            () = place.lost() => return,
         }
     }
 }
@@ -238,69 +232,4 @@ async fn exchange(stream: &mut TcpStream, shared: &Shared) -> std::io::Result<()
     stream
         .write_all(&[&length.to_be_bytes()[..], &answer].concat())
         .await
-}
-
-/// The right to one connection, which ends with it.
-struct Place {
-    shared: Arc<Shared>,
-    network: (u8, u128),
-}
-
-impl Place {
-    fn take(shared: &Arc<Shared>, from: IpAddr) -> Option<Self> {
-        let network = network(from);
-        let mut places = shared.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let all: usize = places.values().sum();
-        let taken = places.entry(network).or_default();
-        if all >= CONNECTIONS || *taken >= CONNECTIONS_EACH {
-            if *taken == 0 {
-                places.remove(&network);
-            }
-            return None;
-        }
-        *taken += 1;
-        Some(Self {
-            shared: Arc::clone(shared),
-            network,
-        })
-    }
-
-    /// How long its client may take now.
-    fn patience(&self) -> Duration {
-        let places = &self.shared.places;
-        let places = places.lock().unwrap_or_else(PoisonError::into_inner);
-        patience(places.values().sum())
-    }
-}
-
-fn patience(taken: usize) -> Duration {
-    if taken > CONNECTIONS / 2 {
-        PATIENCE_CROWDED
-    } else {
-        PATIENCE
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let places = &self.shared.places;
-        let mut places = places.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(taken) = places.get_mut(&self.network) {
-            *taken -= 1;
-            if *taken == 0 {
-                places.remove(&self.network);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_crowd_is_waited_for_less() {
-        assert_eq!(patience(CONNECTIONS / 2), PATIENCE);
-        assert_eq!(patience(CONNECTIONS / 2 + 1), PATIENCE_CROWDED);
-    }
 }

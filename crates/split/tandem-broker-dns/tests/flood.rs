@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpStream, UdpSocket};
+use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 use tokio::time::timeout;
 
 fn query() -> Vec<u8> {
@@ -122,4 +122,36 @@ async fn connections_are_bounded_and_come_free_again() {
         server.short(&format!("+tcp A {SITE}")).await == ["192.0.2.1"]
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_again_and_again_from_one_network_keeps_no_other_out() {
+    let server = Server::start(&["192.0.2.1"]).await;
+    let query = query();
+    let length = u16::try_from(query.len()).expect("small");
+    let framed = [&length.to_be_bytes()[..], &query].concat();
+    let mut crowd = Vec::new();
+    // As many as there are connections, from a /16.
+    for household in 0..16 {
+        for _ in 0..16 {
+            let socket = TcpSocket::new_v4().expect("a descriptor");
+            let from = format!("127.1.{household}.1:0").parse();
+            socket.bind(from.expect("an address")).expect("loopback");
+            let mut stream = socket.connect(server.address).await.expect("loopback");
+            if stream.write_all(&framed).await.is_ok() {
+                crowd.push(stream);
+            }
+        }
+    }
+    assert_eq!(server.short(&format!("+tcp A {SITE}")).await, ["192.0.2.1"]);
+    let mut left = 0;
+    for stream in &mut crowd {
+        let (mut answer, mut rest) = (vec![0; 2], Vec::new());
+        let is_answered = timeout(common::PATIENCE, stream.read_exact(&mut answer)).await;
+        assert!(is_answered.is_ok(), "closed or answered");
+        // What is left is open; no more is said on it.
+        let ended = timeout(Duration::from_millis(5), stream.read_to_end(&mut rest)).await;
+        left += u32::from(ended.is_err());
+    }
+    assert!(left <= 32, "{left}");
 }
