@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod door;
 pub mod error;
 pub mod exit;
 pub mod http;

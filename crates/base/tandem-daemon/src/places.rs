@@ -1,6 +1,6 @@
 //! Places: so many in all, and of these a share for each of those who take them.
 //!
-//! Is not: what a place is for; nor who comes, where that is not known yet (`doors.rs`).
+//! Is not: what a place is for; nor who comes, where that is not known yet (`door.rs`).
 //!
 //! Invariants: nobody holds more than the share; a place that is dropped is free again; memory is
 //! bounded by the places that are held.

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tandem_channel::{Acceptor, ServerChannel, holder};
+use tandem_daemon::door::Entry;
+use tandem_daemon::places::Places;
 use tandem_keyserver::{Frames, GREETING, Request};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -18,7 +20,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
 use crate::desk::{Desk, HandedIn, Reply};
-use crate::doors::{Place, Places};
 use crate::settings::PeerId;
 
 /// For the channel's handshake.
@@ -40,18 +41,17 @@ pub(crate) async fn serve(
     acceptor: Acceptor,
     desk: Arc<Desk>,
     peers: Arc<Places<PeerId>>,
-    stranger: Place<std::net::IpAddr>,
+    entry: Entry,
 ) {
-    let opened = timeout(HANDSHAKE, acceptor.open(stream, Arc::default())).await;
-    drop(stranger);
-    let channel = match opened {
-        Ok(Ok(channel)) => channel,
-        Ok(Err(error)) => {
+    let opening = timeout(HANDSHAKE, acceptor.open(stream, Arc::default()));
+    let channel = match entry.patiently(opening).await {
+        Some(Ok(Ok(channel))) => channel,
+        Some(Ok(Err(error))) => {
             desk.numbers.refused_connections.add(1);
             tracing::debug!(%error, "a connection was not admitted");
             return;
         }
-        Err(_) => {
+        Some(Err(_)) | None => {
             desk.numbers.refused_connections.add(1);
             return;
         }
@@ -59,7 +59,8 @@ pub(crate) async fn serve(
     let Some(peer) = holder(&channel).map(tandem_channel::KeyName::bytes) else {
         return;
     };
-    let Some(place) = peers.take(&peer) else {
+    entry.shown(peer);
+    let Some(place) = peers.take(peer) else {
         desk.refuse_connection(peer);
         return;
     };

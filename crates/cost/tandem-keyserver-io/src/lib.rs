@@ -12,7 +12,6 @@
 mod audit;
 mod connection;
 mod desk;
-mod doors;
 mod error;
 mod keys;
 mod numbers;

@@ -6,19 +6,29 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tandem_channel::{Acceptor, Admission, ChannelKey, KeyName};
+use tandem_daemon::door::Door;
 use tandem_daemon::listener::{listen, serve_admitted};
+use tandem_daemon::places::{Places, Share};
 use tandem_daemon::{DaemonError, admin, runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::PROTOCOL;
 use crate::connection;
 use crate::desk::Desk;
-use crate::doors::Places;
 use crate::error::KeyServerError;
 use crate::settings::Loaded;
 use crate::signers;
+
+/// Handshakes at a time; of one address an eighth, since workers of a web server start at once.
+/// Those beyond try again.
+const MAX_HANDSHAKES: usize = 512;
+/// For a stranger's handshake in a crowd. It takes two round trips, and web servers are near.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Connections of one client: some for each of its processes, which share its key.
+const MAX_OF_PEER: usize = 1_024;
 
 /// How a key server is started.
 #[derive(Clone, Debug)]
@@ -65,10 +75,11 @@ pub async fn run(
     }
     ready(address, key.name());
 
-    let (strangers, peers) = (Places::of_strangers(), Arc::new(Places::of_peers()));
+    let door = Door::new(MAX_HANDSHAKES, PATIENCE, Arc::default());
+    let peers = Places::new(usize::MAX, Share::AtMost(MAX_OF_PEER));
     let shared = Arc::clone(&desk);
     let serving = serve_admitted(listener, move |stream, from| {
-        let Some(place) = strangers.take(&from) else {
+        let Some(place) = door.enter(from) else {
             shared.numbers.refused_connections.add(1);
             return None;
         };

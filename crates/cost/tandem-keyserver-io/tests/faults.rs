@@ -23,6 +23,7 @@ use tandem_keyserver::{
     Answer, Content, Frames, KeyId, Outcome, Refusal, Request, RequestId, Scheme,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpSocket;
 
 const SCHEME: Scheme = Scheme::EcdsaP256Sha256;
 const FULL: Option<HandshakeKind> = Some(HandshakeKind::Full);
@@ -67,6 +68,54 @@ fn without_a_key_server_full_handshakes_fail_and_sessions_are_resumed() {
     for browser in &browsers {
         assert_eq!(browser.visit(&web), RESUMED);
     }
+}
+
+/// As many connections from each of these addresses as a key server ever took of one, which say
+/// nothing.
+fn silent(server: std::net::SocketAddr, from: [&str; 4]) -> Vec<TcpStream> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let connect = |from: &str| {
+        let from = (from.parse::<std::net::IpAddr>().expect("an address"), 0);
+        runtime.block_on(async move {
+            let socket = TcpSocket::new_v4().expect("a descriptor");
+            socket.bind(from.into()).expect("it is this machine's");
+            let stream = socket.connect(server).await.expect("it listens");
+            stream.into_std().expect("it is whole")
+        })
+    };
+    let connections = from.iter().flat_map(|from| (0..64).map(|_| connect(from)));
+    connections.collect()
+}
+
+#[test]
+fn silent_strangers_of_one_network_keep_nobody_of_another_out() {
+    let place = place(&[("web", 1_000)], &["a"]);
+    let served = Served::start(&place, "a");
+    let _crowd = silent(
+        served.address,
+        ["127.1.0.2", "127.1.0.3", "127.1.0.4", "127.1.0.5"],
+    );
+    let client = patient(&place, "web", &[&served]);
+    assert!(client.sign(id_of(&place), SCHEME, &message()).is_ok());
+}
+
+#[test]
+fn silent_strangers_next_door_keep_no_web_server_out_that_came_before() {
+    let place = place(&[("web", 1_000)], &["a"]);
+    let served = Served::start(&place, "a");
+    let sign = || {
+        let client = patient(&place, "web", &[&served]);
+        client.sign(id_of(&place), SCHEME, &message())
+    };
+    assert!(sign().is_ok());
+    let _crowd = silent(
+        served.address,
+        ["127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"],
+    );
+    assert!(sign().is_ok());
 }
 
 #[test]

@@ -5,18 +5,20 @@
 //!
 //! Invariants: nobody without the pair's key gets as far as a stream; handshakes, tunnels and
 //! connections are bounded in number; forged addresses keep out nobody who can show his own, and
-//! no network takes up all handshakes of the others.
+//! no network takes up all handshakes of the others, nor do strangers those of client sides that came
+//! from where they come now.
 
-mod places;
 mod tunnels;
 
 use std::collections::HashSet;
-use std::net::{TcpListener, UdpSocket};
+use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tandem_channel::KeyName;
 use tandem_daemon::admin::AdminPort;
-use tandem_daemon::places::{Places as Shares, Share};
+use tandem_daemon::door::{Door, Entry, Known};
+use tandem_daemon::places::{Places, Share};
 use tandem_daemon::runtime;
 use tandem_daemon::service_manager::ServiceManager;
 use tandem_daemon::signals::Signals;
@@ -25,7 +27,7 @@ use tandem_engine::{PeerId, Role};
 use tandem_firewall::{RuleSet, privilege};
 use tandem_link::tunnel::{DnsQuery, Ending, FlowOpen, RenewalQuery};
 use tandem_tunnel::{OPENING, WayOut};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::admin;
@@ -43,12 +45,19 @@ use crate::shared::{Held, Keys, MAX_RELAYS, Shared};
 use crate::signals::arrival;
 use crate::transport::any::Any;
 use crate::transport::{Lost, Receiving, Sending, Stream, Tunnel, quic, tcp};
-use places::Places;
 use tunnels::Tunnels;
 
 /// Handshakes over UDP of those who have not shown that they are where their packets say. Past this
 /// number they are asked to, which costs them a round trip, and then have places of their own.
 const MAX_UNKNOWN: usize = 16;
+
+/// Handshakes at a time over TCP, and over UDP of those who have shown it. Nobody is known before
+/// the end of one, and it may take minutes.
+const MAX_HANDSHAKES: usize = 256;
+
+/// How long it is waited in a crowd for somebody's hello: what was lost is sent again after one
+/// second and after three (RFC 6298, section 2; RFC 9002, section 6.2).
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// Runs the server side that `config` describes, until SIGTERM, SIGINT or SIGHUP; then everything
 /// is taken down and the result is `Ok`.
@@ -227,15 +236,15 @@ impl Doors {
 
     async fn accept_udp(&self, host: &Host) {
         let unknown = Arc::new(Semaphore::new(MAX_UNKNOWN));
-        let places = Arc::new(Places::default());
+        let door = host.door();
         while let Some(arriving) = self.udp.accept().await {
             match arriving.shown_address() {
                 None => match Arc::clone(&unknown).try_acquire_owned() {
-                    Ok(place) => complete(arriving, place, host),
+                    Ok(place) => complete(arriving, Place::Unknown(place), host),
                     Err(_) => arriving.ask_again(),
                 },
-                Some(from) => match places.take(from) {
-                    Some(place) => complete(arriving, place, host),
+                Some(from) => match door.enter(from) {
+                    Some(entry) => complete(arriving, Place::Shown(entry), host),
                     // It comes again.
                     None => arriving.ignore(),
                 },
@@ -247,7 +256,7 @@ impl Doors {
         let Some(TcpDoor { server, listener }) = &self.tcp else {
             return std::future::pending().await;
         };
-        let places = Arc::new(Places::default());
+        let door = host.door();
         let nonblocking = listener
             .try_clone()
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
@@ -259,12 +268,16 @@ impl Doors {
             }
         };
         listener::serve_admitted(listening, |stream, from| {
-            let place = places.take(from)?;
+            let entry = door.enter(from)?;
             let (server, host) = (server.clone(), host.clone());
             Some(async move {
-                let completed = server.complete(stream).await;
-                drop(place);
-                host.take(completed.map(Any::from)).await;
+                let mut first = [0];
+                let completed = match entry.patiently(stream.peek(&mut first)).await {
+                    Some(_) => server.complete(stream).await,
+                    None => Err(Lost::Silent),
+                };
+                drop(entry);
+                host.take(completed.map(Any::from), from).await;
             })
         })
         .await;
@@ -272,25 +285,38 @@ impl Doors {
 }
 
 /// Completes a handshake over UDP, which holds this place meanwhile, and serves the tunnel.
-fn complete(arriving: quic::Arriving, place: impl Send + 'static, host: &Host) {
-    let host = host.clone();
+fn complete(arriving: quic::Arriving, place: Place, host: &Host) {
+    let (host, from) = (host.clone(), arriving.address());
     tokio::spawn(async move {
-        let completed = arriving.complete().await;
+        let completed = match &place {
+            Place::Unknown(_) => arriving.complete().await,
+            Place::Shown(entry) => arriving.complete_in(entry).await,
+        };
         drop(place);
-        host.take(completed.map(Any::from)).await;
+        host.take(completed.map(Any::from), from).await;
     });
+}
+
+/// For a handshake over UDP.
+enum Place {
+    /// Of somebody who may be elsewhere.
+    Unknown(#[expect(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit),
+    /// Of somebody who is where his packets say.
+    Shown(Entry),
 }
 
 /// What serves the tunnels.
 #[derive(Clone)]
 pub(crate) struct Host {
     dialer: Arc<Dialer>,
-    relays: Arc<Shares<PeerId>>,
+    relays: Arc<Places<PeerId>>,
     resolver: Arc<Resolver>,
     flows: Arc<FarFlows>,
     looks: Arc<Looks>,
     shared: Arc<Shared>,
     tunnels: Arc<Tunnels<Any>>,
+    /// From where client sides have come.
+    known: Arc<Known>,
 }
 
 impl Host {
@@ -307,20 +333,26 @@ impl Host {
         let looks = Looks::new(Arc::clone(&dialer), Arc::clone(&shared), share);
         Self {
             dialer,
-            relays: Shares::new(MAX_RELAYS as usize, share),
+            relays: Places::new(MAX_RELAYS as usize, share),
             resolver: Arc::new(resolver),
             flows: Arc::new(flows),
             looks: Arc::new(looks),
             shared,
             tunnels: Arc::new(Tunnels::new()),
+            known: Arc::default(),
         }
     }
 
-    /// Serves a tunnel, if it has come up, until it ends.
-    async fn take(&self, completed: Result<Any, Lost>) {
+    fn door(&self) -> Arc<Door> {
+        Door::new(MAX_HANDSHAKES, SILENCE, Arc::clone(&self.known))
+    }
+
+    /// Serves a tunnel that has come from there, if it has come up, until it ends.
+    async fn take(&self, completed: Result<Any, Lost>, from: IpAddr) {
         match completed {
             Ok(tunnel) => {
                 let peer = peer_of(&tunnel);
+                self.known.note(peer.0, from);
                 let _held = self.tunnels.hold(&tunnel, peer);
                 self.shared.recall(peer).await;
                 self.serve(&tunnel, peer).await;

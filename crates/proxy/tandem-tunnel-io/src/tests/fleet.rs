@@ -1,6 +1,7 @@
 //! Several server sides, and client sides with keys of their own: who moves from one server side to
 //! another is warm there where they share a store, and at worst cold.
 
+mod doorstep;
 mod scale;
 mod shares;
 #[path = "../../../tandem-shared-store/tests/support/mod.rs"]

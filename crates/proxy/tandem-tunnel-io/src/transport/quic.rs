@@ -29,6 +29,7 @@ use tandem_channel::{
     Admission, ChannelError, ChannelKey, End, KeyExchange, KeyName, Pin, Protocol, SERVER_NAME,
     client_config, holder_of, server_config,
 };
+use tandem_daemon::door::Entry;
 use tokio::io::ReadBuf;
 use tokio::time::timeout;
 
@@ -271,11 +272,32 @@ impl Arriving {
         }
     }
 
+    /// The same at this place, which is given up in a crowd where no hello comes.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) async fn complete_in(self, place: &Entry) -> Result<Quic, Lost> {
+        let handshake = async {
+            let mut connecting = self.incoming.accept().map_err(|error| lost(&error))?;
+            let hello = async { connecting.handshake_data().await.map(drop) };
+            let hello = place.patiently(hello).await.ok_or(Lost::Silent)?;
+            hello.map_err(|error| lost(&error))?;
+            connecting.await.map(watched).map_err(|error| lost(&error))
+        };
+        let completed = timeout(self.patience, handshake).await;
+        completed.unwrap_or(Err(Lost::Silent))
+    }
+
+    /// The address that its packets bear.
+    pub(crate) fn address(&self) -> IpAddr {
+        self.incoming.remote_address().ip()
+    }
+
     /// The address that its packets bear, if it is known to be there: it has come again when asked
     /// to.
     pub(crate) fn shown_address(&self) -> Option<IpAddr> {
         let is_shown = self.incoming.remote_address_validated();
-        is_shown.then(|| self.incoming.remote_address().ip())
+        is_shown.then(|| self.address())
     }
 
     /// Asks it to come again and show its address (RFC 9000, section 8.1.2). Nothing is kept of it.

@@ -1,0 +1,62 @@
+//! Strangers at the server side's TCP port who say nothing.
+
+use tokio::net::TcpSocket;
+
+use super::*;
+
+/// As many connections from each of these addresses.
+async fn silent(place: &Place, from: &[String], each: usize) -> Vec<TcpStream> {
+    let mut held = Vec::new();
+    for from in from {
+        for _ in 0..each {
+            let socket = TcpSocket::new_v4().expect("a descriptor");
+            let from = SocketAddr::new(from.parse().expect("an address"), 0);
+            socket.bind(from).expect("it is this machine's");
+            let stream = socket.connect(place.address).await;
+            held.push(stream.expect("it listens"));
+        }
+    }
+    held
+}
+
+/// A client side comes from 127.0.0.1, and a client of it gets an answer.
+async fn is_served(place: &Place, own_key: [u8; 32]) {
+    let mover = Mover::new(own_key);
+    let stay = mover.go_to(place, Over::Tcp);
+    let client = mover.client(&stay, echo().await).await;
+    assert_eq!(exchanged(client, b"mine").await, b"mine");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_few_silent_addresses_do_not_close_the_door() {
+    let place = Place::open(None);
+    let addresses: Vec<String> = (1..=8).map(|net| format!("127.{net}.0.1")).collect();
+    let _held = silent(&place, &addresses, 4).await;
+    soon(is_served(&place, own_key(1))).await;
+}
+
+/// The client side with this key comes from 127.0.0.1.
+async fn comes(place: &Place, own_key: [u8; 32]) -> Result<tcp::Tcp, Lost> {
+    let (line, server) = (Line::default(), name(&KEY, End::Server));
+    let expected = quic::expected(&line);
+    let client = tcp::Client::to(&own_key, server, (place.address, &line), &expected);
+    client.expect("it starts").connect().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn those_who_take_all_that_strangers_get_are_given_up_soon_and_keep_no_known_one_out() {
+    let place = Place::open(None);
+    let addresses: Vec<String> = (1..=16).map(|net| format!("127.{net}.0.1")).collect();
+    let _first = silent(&place, &addresses, 40).await;
+    let refused = comes(&place, own_key(1)).await;
+    assert!(refused.is_err(), "nobody has come from this address yet");
+    let goes_on = async {
+        while comes(&place, own_key(1)).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    soon(goes_on).await;
+    let _second = silent(&place, &addresses, 40).await;
+    let known = comes(&place, own_key(2)).await;
+    assert!(known.is_ok(), "{known:?}");
+}
