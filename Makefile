@@ -113,7 +113,7 @@ mctls:
 	$(LAB) mctls --out docs/results
 	$(LAB) report docs/results
 
-## interop: every TLS client, browsers too, against every server through the proxies, into docs/results/interop.md (root; ten minutes)
+## interop: every TLS client, browsers too, against every server through the proxies, with consent too, into docs/results/interop.md (root; twenty minutes)
 interop: programs
 	@$(ENSURE) lab interop browsers
 	$(CARGO) build --locked --release --package tandem-lab --example rustls-client

@@ -1,6 +1,8 @@
 //! Interoperability: every client program against every server program, in every version of TLS
 //! that both speak, plain and through two proxies.
 //!
+//! TLS 1.3 also crosses a tunnel, with the consent of the server, of the client, and of both.
+//!
 //! Judges by the endpoints alone: whether the client got the page, and whether each end received
 //! what the other sent. Only whether a flight was rewritten is the proxies' own word.
 //!
@@ -10,6 +12,7 @@
 mod bench;
 mod cell;
 pub(crate) mod clients;
+mod consent;
 pub(crate) mod servers;
 mod table;
 pub(crate) mod tools;
@@ -31,6 +34,7 @@ use tandem_testbed::matrix::{self, Installed};
 use bench::{Bench, Between};
 use cell::{Cell, Store, Verdict};
 use clients::Client;
+use consent::Consent;
 use servers::Server;
 use tools::Tools;
 use version::VERSIONS;
@@ -41,6 +45,7 @@ const LINK: &str = "tcdl-10";
 /// What --quick tries: programs that every machine with a lab has.
 const QUICK_CLIENTS: [Client; 3] = [Client::Openssl, Client::Curl, Client::Gnutls];
 const QUICK_SERVERS: [Server; 2] = [Server::Nginx, Server::Openssl];
+const QUICK_CONSENT: [Server; 1] = [Server::Nginx];
 const QUICK_VERSIONS: [Version; 2] = [Version::Tls12, Version::Tls13];
 
 /// What to try.
@@ -65,6 +70,10 @@ pub struct InteropSummary {
     pub rewritten: usize,
     /// Combinations in TLS 1.3 that passed untouched.
     pub untouched: usize,
+    /// With consent in TLS 1.3, through the tunnel: rewritten, every byte identical.
+    pub sealed: usize,
+    /// The same that passed untouched, since no program releases a key.
+    pub closed: usize,
 }
 
 /// Tries all, and writes `interop.md`, `interop.jsonl` and `interop.run.json`.
@@ -86,9 +95,11 @@ pub fn interop(options: &InteropOptions) -> Result<InteropSummary, LabError> {
     let cells = plan.work_off(&tools, &options.exe, &console)?;
     let summary = write(&cells, &plan, &options.out)?;
     console.say(&format!(
-        "{} rewritten, {} untouched, of {} combinations in {}; the table is {}",
+        "{} rewritten, {} untouched; with consent {} and {}; of {} combinations in {}; the table is {}",
         summary.rewritten,
         summary.untouched,
+        summary.sealed,
+        summary.closed,
         cells.len(),
         human_duration(begun.elapsed()),
         summary.page.display()
@@ -102,6 +113,8 @@ struct Plan {
     clients: Vec<(Client, Option<String>)>,
     servers: Vec<(Server, Option<String>)>,
     versions: Vec<Version>,
+    /// Those that are tried with consent, too.
+    with_consent: Vec<Server>,
 }
 
 impl Plan {
@@ -139,6 +152,10 @@ impl Plan {
                 })
                 .collect(),
             versions,
+            with_consent: match effort {
+                Effort::Full => Server::ALL.to_vec(),
+                Effort::Quick => QUICK_CONSENT.to_vec(),
+            },
         }
     }
 
@@ -194,7 +211,7 @@ impl Plan {
                     }
                 };
                 for bench in benches {
-                    bench.serve(server, *version, tools)?;
+                    bench.serve(server, *version, tools, None)?;
                 }
             }
             let mut store = Store::Empty;
@@ -218,6 +235,46 @@ impl Plan {
             benches.iter_mut().try_for_each(Bench::end)?;
         }
         progress.finish();
+        if benches.is_some() && self.with_consent.contains(&server) {
+            drop(benches);
+            let with_consent = self.consents(server, &cells, tools, exe, console)?;
+            cells.extend(with_consent);
+        }
+        Ok(cells)
+    }
+
+    /// All clients against one server in TLS 1.3, through the tunnel, with each consent; `plain`
+    /// says which of them come together without proxies.
+    fn consents(
+        &self,
+        server: Server,
+        plain: &[Cell],
+        tools: &Tools,
+        exe: &Path,
+        console: &Console,
+    ) -> Result<Vec<Cell>, LabError> {
+        let mut bench = Bench::build(&LinkSpec::preset(LINK).config()?, Between::Tunnel, exe)?;
+        let mut cells = Vec::new();
+        let total = (Consent::ALL.len() * self.clients.len()) as u64;
+        let mut progress = console.bar(&format!("{} with consent", server.name()), total);
+        for consent in Consent::ALL {
+            bench.serve(server, Version::Tls13, tools, Some(consent))?;
+            let mut store = Store::Empty;
+            for (client, _) in &self.clients {
+                interrupt::check()?;
+                let is_plain =
+                    |cell: &&Cell| cell.version == Version::Tls13 && cell.client == client.name();
+                let Some(plain) = plain.iter().find(is_plain) else {
+                    continue;
+                };
+                let bench = (&bench, &mut store);
+                let cell = Cell::with_consent((*client, server, consent), plain, bench, tools)?;
+                progress.step(&in_words(&cell));
+                cells.push(cell);
+            }
+        }
+        bench.end()?;
+        progress.finish();
         Ok(cells)
     }
 }
@@ -226,11 +283,16 @@ impl Plan {
 fn in_words(cell: &Cell) -> String {
     let why = match (&cell.why, &cell.warm) {
         (Some(why), _) => format!(" ({why})"),
+        (None, Some(warm)) if cell.consent.is_some() => {
+            format!(" ({} bytes on the link)", warm.link_bytes)
+        }
         (None, Some(warm)) => format!(" ({} bytes of TLS)", warm.tls_bytes),
         (None, None) => String::new(),
     };
+    let consent = cell.consent.map_or("", Consent::name);
+    let with = if consent.is_empty() { "" } else { " with " };
     format!(
-        "{}, TLS {}: {:?}{why}",
+        "{}, TLS {}{with}{consent}: {:?}{why}",
         cell.client,
         cell.version.name(),
         cell.verdict
@@ -251,12 +313,18 @@ fn write(cells: &[Cell], plan: &Plan, out: &Path) -> Result<InteropSummary, LabE
     let page = table::page(cells, &clients, &servers);
     let programs = clients.iter().chain(&servers);
     let written = matrix::write(out, "interop", cells, &page, programs)?;
-    let count = |verdict| cells.iter().filter(|cell| cell.verdict == verdict).count();
+    let count = |verdict, has_consent| {
+        let is_one =
+            |cell: &&Cell| cell.verdict == verdict && cell.consent.is_some() == has_consent;
+        cells.iter().filter(is_one).count()
+    };
     Ok(InteropSummary {
         page: written.page,
         lines: written.lines,
-        rewritten: count(Verdict::Rewritten),
-        untouched: count(Verdict::Untouched),
+        rewritten: count(Verdict::Rewritten, false),
+        untouched: count(Verdict::Untouched, false),
+        sealed: count(Verdict::Rewritten, true),
+        closed: count(Verdict::Untouched, true),
     })
 }
 

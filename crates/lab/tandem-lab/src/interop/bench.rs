@@ -1,8 +1,10 @@
 //! Hosts, a link and perhaps proxies that stand ready for one connection after another, each
 //! measured.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,12 +21,14 @@ use tandem_testbed::client::{self, Outcome};
 use tandem_testbed::emulator::Emulator;
 use tandem_testbed::endpoints::{Sessions, Version};
 use tandem_testbed::interrupt;
-use tandem_testbed::proxies::{Admin, Mode, Proxies, Strategy};
+use tandem_testbed::links::LinkFigures;
+use tandem_testbed::proxies::{self, Admin, Mode, Prefer, Proxies, Strategy};
 use tandem_testbed::server::{PORT, Server as RunningServer};
 use tandem_testbed::topology::{Family, Host, Topology, server_address};
 use tandem_trace::Exchange;
 
 use super::clients::Client;
+use super::consent::Consent;
 use super::servers::{Server, Site};
 use super::tools::{self, Tools};
 
@@ -39,6 +43,8 @@ pub(crate) enum Between {
     Link,
     /// The link between two proxies in packet mode, safe format.
     Proxies,
+    /// The link between two proxies in tunnel mode, which take handshake keys.
+    Tunnel,
 }
 
 /// One connection.
@@ -60,8 +66,14 @@ pub(crate) struct Sample {
     pub(crate) flights_written: u64,
     /// Bytes of flights that the client-side proxy has rebuilt.
     pub(crate) rebuilt_bytes: u64,
-    /// Bytes of originals that the server-side proxy had to send after all.
+    /// Bytes of originals that the server-side proxy had to send after all; in the tunnel, flights.
     pub(crate) originals_bytes: u64,
+    /// Bytes of all IP packets on the link.
+    #[serde(default)]
+    pub(crate) link_bytes: u64,
+    /// What the proxies of a tunnel counted of keys, and why flights crossed as they are.
+    #[serde(default)]
+    pub(crate) counted: BTreeMap<String, u64>,
 }
 
 impl Sample {
@@ -76,6 +88,27 @@ impl Sample {
     }
 }
 
+/// What the proxies have counted.
+#[derive(Debug, Default)]
+struct Counters {
+    /// Flights written, bytes rebuilt or left out, originals.
+    flights: [u64; 3],
+    /// Of keys, and of flights that crossed as they are.
+    others: BTreeMap<String, u64>,
+}
+
+/// Whether a counter tells of keys or of sealed flights.
+fn is_told(name: &str) -> bool {
+    [
+        "record_keys_",
+        "flights_not_opened_",
+        "flights_sealed",
+        "opened_flights_",
+    ]
+    .iter()
+    .any(|part| name.contains(part))
+}
+
 /// Hosts and a link, until dropped. Fields are dropped in this order: the hosts go last.
 #[derive(Debug)]
 pub(crate) struct Bench {
@@ -85,6 +118,8 @@ pub(crate) struct Bench {
     at_server: Capture,
     emulator: Emulator,
     between: Between,
+    consent: Option<Consent>,
+    link: LinkConfig,
     exe: PathBuf,
     topology: Topology,
 }
@@ -103,13 +138,15 @@ impl Bench {
             at_server: Capture::start(topology.host(Host::Server))?,
             emulator: Emulator::start(ends, link.clone(), 1, None)?,
             between,
+            consent: None,
+            link: link.clone(),
             exe: exe.to_owned(),
             topology,
         })
     }
 
-    /// Starts a server that speaks one version, and proxies that hold nothing. What ran before
-    /// ends.
+    /// Starts a server that speaks one version, and proxies that hold nothing; in a tunnel, with
+    /// this consent. What ran before ends.
     ///
     /// # Errors
     /// As the programs say; `Command` where a proxy that ran before did not end well.
@@ -118,41 +155,88 @@ impl Bench {
         server: Server,
         version: Version,
         tools: &Tools,
+        consent: Option<Consent>,
     ) -> Result<(), LabError> {
         self.end()?;
+        self.consent = consent;
         let directory = self.topology.directory().join("server");
         if directory.exists() {
             fs::remove_dir_all(&directory).map_err(LabError::io("empty a directory"))?;
         }
         fs::create_dir_all(&directory).map_err(LabError::io("make a directory"))?;
+        let releasing = match consent {
+            Some(consent) if consent.is_of_server() => self.releasing(Host::ServerSide)?,
+            Some(_) | None => Vec::new(),
+        };
         let site = Site {
             port: PORT,
             low: version,
             high: version,
             sessions: Sessions::None,
             clients: None,
-            releasing: &[],
+            releasing: &releasing,
         };
         let namespace = self.topology.host(Host::Server);
         self.server = Some(server.start(namespace, tools, &directory, site)?);
         match self.between {
             Between::Link => {}
-            Between::Proxies => {
-                let store = self.topology.directory().join("store");
-                if store.exists() {
-                    fs::remove_dir_all(&store).map_err(LabError::io("empty the stores"))?;
+            Between::Proxies => self.start_proxies(Mode::Safe)?,
+            Between::Tunnel => {
+                let figures = LinkFigures::of(&self.link);
+                self.start_proxies(Mode::TunnelWithAllKeys(figures, Prefer::Bytes))?;
+                for socket in proxies::key_sockets(&self.topology) {
+                    // Apache's processes run as another user.
+                    fs::set_permissions(socket, fs::Permissions::from_mode(0o666))
+                        .map_err(LabError::io("open a socket for keys"))?;
                 }
-                self.proxies = Some(Proxies::start(
-                    &self.exe,
-                    &self.topology,
-                    Mode::Safe,
-                    Strategy::Persistent,
-                    &store,
-                    Admin::On,
-                )?);
+                self.wait_for_tunnel()?;
             }
         }
         Ok(())
+    }
+
+    fn start_proxies(&mut self, mode: Mode) -> Result<(), LabError> {
+        let store = self.topology.directory().join("store");
+        if store.exists() {
+            fs::remove_dir_all(&store).map_err(LabError::io("empty the stores"))?;
+        }
+        self.proxies = Some(Proxies::start(
+            &self.exe,
+            &self.topology,
+            mode,
+            Strategy::Persistent,
+            &store,
+            Admin::On,
+        )?);
+        Ok(())
+    }
+
+    fn wait_for_tunnel(&self) -> Result<(), LabError> {
+        let is_up = || {
+            let status = self.proxies.as_ref().map(|it| it.status(&self.topology));
+            let has_tunnel = |status: &Status| status.gauges.get("tunnels") > Some(&0);
+            matches!(status, Some(Ok(both)) if both.iter().all(has_tunnel))
+        };
+        match interrupt::wait_until(LIMIT, Duration::from_millis(20), is_up)? {
+            true => Ok(()),
+            false => Err(LabError::Command {
+                command: "the tunnel between two proxies that run".to_owned(),
+                why: "is not up".to_owned(),
+            }),
+        }
+    }
+
+    /// What makes a program release its keys to this side's proxy.
+    fn releasing(&self, side: Host) -> Result<Vec<(&'static str, PathBuf)>, LabError> {
+        let [near, far] = proxies::key_sockets(&self.topology);
+        let socket = match side {
+            Host::ServerSide => far,
+            _ => near,
+        };
+        Ok(vec![
+            ("LD_PRELOAD", client::keytap(&self.exe)?),
+            ("TANDEM_KEYTAP_SOCKET", socket),
+        ])
     }
 
     /// Ends server and proxies.
@@ -179,9 +263,13 @@ impl Bench {
         let address = SocketAddr::new(server_address(Family::V4), PORT);
         let page = tools::body();
         let mut security = None;
+        let mut command = client.command(tools, address, version);
+        if self.consent.is_some_and(Consent::is_of_client) && client.uses_openssl() {
+            command.envs(self.releasing(Host::ClientSide)?);
+        }
         let outcome = client::run_program(
             self.topology.host(Host::Client),
-            &mut client.command(tools, address, version),
+            &mut command,
             client.request().as_deref(),
             &self.topology.directory().join("client.log"),
             LIMIT,
@@ -204,8 +292,13 @@ impl Bench {
             (&mut sample.rebuilt_bytes, 1),
             (&mut sample.originals_bytes, 2),
         ] {
-            *field = after[index].saturating_sub(before[index]);
+            *field = after.flights[index].saturating_sub(before.flights[index]);
         }
+        let grown = after.others.into_iter().filter_map(|(name, count)| {
+            let grown = count - before.others.get(&name).copied().unwrap_or(0).min(count);
+            (grown > 0).then_some((name, grown))
+        });
+        sample.counted = grown.collect();
         Ok(sample)
     }
 
@@ -231,11 +324,14 @@ impl Bench {
         if !sample.identical {
             sample.error.get_or_insert_with(|| difference(&exchange));
         }
+        let log = self.emulator.take_log();
+        let packets = log.iter().map(|crossing| crossing.packet.len() as u64);
+        sample.link_bytes = packets.sum();
         if let Some(phases) = Phases::of(&exchange) {
             sample.version = phases.version.0.to_be_bytes()[1]
                 .checked_sub(1)
                 .map(|minor| format!("1.{minor}"));
-            for crossing in self.emulator.take_log() {
+            for crossing in log {
                 if let Some(share) = share_of(&crossing, &exchange, &phases) {
                     sample.tls_bytes += share.payload + share.options;
                 }
@@ -244,18 +340,37 @@ impl Bench {
         sample
     }
 
-    /// Of the proxies: flights written, bytes rebuilt, bytes of originals sent.
-    fn counters(&self) -> Result<[u64; 3], LabError> {
+    /// What the proxies have counted.
+    fn counters(&self) -> Result<Counters, LabError> {
         let Some(proxies) = &self.proxies else {
-            return Ok([0; 3]);
+            return Ok(Counters::default());
         };
         let [client_side, server_side] = proxies.status(&self.topology)?;
         let of = |status: &Status, name: &str| status.counters.get(name).copied().unwrap_or(0);
-        Ok([
-            of(&server_side, "packet_flights_written"),
-            of(&client_side, "packet_flights_rebuilt_bytes"),
-            of(&server_side, "packet_originals_sent_bytes"),
-        ])
+        let is_tunnel = self.between == Between::Tunnel;
+        let flights = match is_tunnel {
+            false => [
+                of(&server_side, "packet_flights_written"),
+                of(&client_side, "packet_flights_rebuilt_bytes"),
+                of(&server_side, "packet_originals_sent_bytes"),
+            ],
+            true => [
+                of(&server_side, "tunnel_opened_flights_written"),
+                of(&server_side, "tunnel_elided_bytes"),
+                ["not_held", "malformed", "check"]
+                    .map(|why| of(&client_side, &format!("tunnel_flights_missed_{why}")))
+                    .iter()
+                    .sum(),
+            ],
+        };
+        let mut others = BTreeMap::new();
+        for (side, status) in [("client side", &client_side), ("server side", &server_side)] {
+            let told = status.counters.iter();
+            for (name, count) in told.filter(|(name, _)| is_tunnel && is_told(name)) {
+                others.insert(format!("{name} ({side})"), *count);
+            }
+        }
+        Ok(Counters { flights, others })
     }
 
     fn forget(&self) {

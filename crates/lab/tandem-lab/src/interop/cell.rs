@@ -8,6 +8,7 @@ use tandem_testbed::endpoints::Version;
 
 use super::bench::{Bench, Sample};
 use super::clients::Client;
+use super::consent::Consent;
 use super::servers::Server;
 use super::tools::Tools;
 
@@ -15,6 +16,10 @@ use super::tools::Tools;
 /// longer than the proxies' and the endpoints' patience (200 ms), a flight crosses as it is; a
 /// further try shows that it was that.
 const TRIES: u32 = 3;
+
+/// The same with consent: a client's first key shows that it hands them in, and the first flight
+/// that crosses opened is held by nobody.
+const TRIES_WITH_CONSENT: u32 = 6;
 
 /// What came of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +64,9 @@ pub(crate) struct Cell {
     pub(crate) server: String,
     /// Of TLS.
     pub(crate) version: Version,
+    /// Who releases handshake keys, through the tunnel; without, it is packet mode.
+    #[serde(default)]
+    pub(crate) consent: Option<Consent>,
     /// What it means.
     pub(crate) verdict: Verdict,
     /// Why not, where it did not come about.
@@ -86,6 +94,7 @@ impl Cell {
             client: client.name().to_owned(),
             server: server.name().to_owned(),
             version,
+            consent: None,
             verdict,
             why: Some(why.into()),
             plain: None,
@@ -136,6 +145,65 @@ impl Cell {
         Ok(cell)
     }
 
+    /// Tries it through a tunnel with this consent, where it works without proxies: `plain` says.
+    ///
+    /// # Errors
+    /// What keeps a connection from being made at all.
+    pub(crate) fn with_consent(
+        (client, server, consent): (Client, Server, Consent),
+        plain: &Self,
+        (bench, store): (&Bench, &mut Store),
+        tools: &Tools,
+    ) -> Result<Self, LabError> {
+        let mut cell = Self {
+            consent: Some(consent),
+            tries: 0,
+            first: None,
+            warm: None,
+            ..plain.clone()
+        };
+        if !plain.plain.as_ref().is_some_and(Sample::is_well) {
+            return Ok(cell);
+        }
+        let cannot = consent.cannot(client, server);
+        while cell.tries < TRIES_WITH_CONSENT {
+            cell.tries += 1;
+            let sample = bench.connect(client, Version::Tls13, tools)?;
+            cell.judge_consent(cannot, &sample);
+            if (cell.verdict, *store) == (Verdict::Rewritten, Store::Empty) {
+                *store = Store::Taught;
+                cell.first = Some(sample);
+                continue;
+            }
+            cell.warm = Some(sample);
+            if cell.verdict != Verdict::NotRewritten {
+                break;
+            }
+        }
+        Ok(cell)
+    }
+
+    /// `cannot` says why no key is released.
+    fn judge_consent(&mut self, cannot: Option<&'static str>, sample: &Sample) {
+        self.why.clone_from(&sample.error);
+        self.verdict = match (sample.identical, sample.ok, cannot) {
+            (false, _, _) => Verdict::Differs,
+            (true, false, _) => Verdict::Fails,
+            (true, true, Some(why)) if sample.flights_written == 0 => {
+                self.why = Some(why.to_owned());
+                Verdict::Untouched
+            }
+            (true, true, Some(_)) => Verdict::Touched,
+            (true, true, None) if sample.is_rewritten() => Verdict::Rewritten,
+            (true, true, None) => {
+                let counted = sample.counted.iter();
+                let counted: Vec<_> = counted.map(|(what, it)| format!("{what}: {it}")).collect();
+                self.why = Some(counted.join(", "));
+                Verdict::NotRewritten
+            }
+        };
+    }
+
     fn judge(&mut self, version: Version, sample: &Sample) {
         let nothing_to_rewrite = version == Version::Tls13;
         self.why.clone_from(&sample.error);
@@ -178,6 +246,57 @@ mod tests {
         );
         cell.judge(version, sample);
         cell.verdict
+    }
+
+    #[test]
+    fn with_consent_a_flight_is_rewritten_exactly_where_a_key_can_be_released() {
+        let well = Sample {
+            ok: true,
+            identical: true,
+            counted: [("record_keys_missing (server side)".to_owned(), 1)].into(),
+            ..Sample::default()
+        };
+        let rewritten = Sample {
+            flights_written: 1,
+            rebuilt_bytes: 2_400,
+            ..well.clone()
+        };
+        let missed = Sample {
+            originals_bytes: 1,
+            ..rewritten.clone()
+        };
+        let nothing_spared = Sample {
+            rebuilt_bytes: 0,
+            ..rewritten.clone()
+        };
+        let differing = Sample {
+            identical: false,
+            ..rewritten.clone()
+        };
+        let missing = "record_keys_missing (server side): 1";
+        for (cannot, sample, verdict, why) in [
+            (None, &rewritten, Verdict::Rewritten, None),
+            (None, &well, Verdict::NotRewritten, Some(missing)),
+            (None, &missed, Verdict::NotRewritten, Some(missing)),
+            (None, &nothing_spared, Verdict::NotRewritten, Some(missing)),
+            (Some("no key"), &well, Verdict::Untouched, Some("no key")),
+            (Some("no key"), &rewritten, Verdict::Touched, None),
+            (None, &differing, Verdict::Differs, None),
+        ] {
+            let mut cell = Cell::untried(
+                Client::Curl,
+                Server::Nginx,
+                Version::Tls13,
+                Verdict::Cannot,
+                "not yet",
+            );
+            cell.judge_consent(cannot, sample);
+            assert_eq!(
+                (cell.verdict, cell.why.as_deref()),
+                (verdict, why),
+                "{sample:?}"
+            );
+        }
     }
 
     #[test]

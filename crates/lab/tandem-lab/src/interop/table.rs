@@ -6,6 +6,7 @@ use tandem_testbed::endpoints::Version;
 use tandem_testbed::matrix::{self, Installed};
 
 use super::cell::{Cell, Verdict};
+use super::consent::Consent;
 use super::version::VERSIONS;
 
 /// The whole page.
@@ -23,8 +24,12 @@ compared byte by byte. A browser runs without a window, loads the page, and has 
   TLS bytes of the handshake on the link, both ways, without proxies and through warm ones with their own options; what endpoints
   repeat on a busy machine is in them.
 - `untouched`: works, every byte identical, nothing rewritten: as it has to be in TLS 1.3, where certificates are encrypted.
+- With consent (docs/tls13.md), TLS 1.3 crosses two proxies in tunnel mode (`--prefer bytes`) that take handshake keys from the server,
+  from the client, or from both; programs that use the system's OpenSSL release them through `libtandem_keytap.so`. The numbers there are
+  of all IP bytes of the connection on the link, without proxies and through the tunnel. `closed`: works, every byte identical, nothing
+  opened, since the program that was to release a key cannot.
 - `cannot`: the two programs do not come together without proxies either; the reasons are below.
-- **FAILS**, **BYTES DIFFER**, **NOT REWRITTEN**, **REWRITTEN** (in TLS 1.3): faults of Tandem's.
+- **FAILS**, **BYTES DIFFER**, **NOT REWRITTEN**, **REWRITTEN** (in TLS 1.3, or where no key is released): faults of Tandem's.
 
 "
     .to_owned();
@@ -33,7 +38,20 @@ compared byte by byte. A browser runs without a window, loads the page, and has 
         .into_iter()
         .filter(|version| cells.iter().any(|cell| cell.version == *version))
     {
-        text += &table(version, cells, clients, servers);
+        let title = format!("TLS {}", version.name());
+        text += &table(&title, (version, None), cells, clients, servers);
+    }
+    for consent in Consent::ALL {
+        if cells.iter().any(|cell| cell.consent == Some(consent)) {
+            let title = format!("TLS 1.3 with {}, through the tunnel", consent.name());
+            text += &table(
+                &title,
+                (Version::Tls13, Some(consent)),
+                cells,
+                clients,
+                servers,
+            );
+        }
     }
     text += &reasons(cells);
     text += "\n## Programs\n\n| | program | version | what it says through the proxies |\n|---|---|---|---|\n";
@@ -49,9 +67,15 @@ compared byte by byte. A browser runs without a window, loads the page, and has 
 
 /// How many of what.
 fn tally(cells: &[Cell]) -> String {
-    let count = |verdict| cells.iter().filter(|cell| cell.verdict == verdict).count();
-    let faults = cells.iter().filter(|cell| cell.verdict.is_fault()).count();
-    format!(
+    let (with, cells): (Vec<&Cell>, Vec<&Cell>) = cells.iter().partition(|it| it.consent.is_some());
+    let count_in = |cells: &[&Cell], verdict| {
+        let those = cells.iter().filter(|cell| cell.verdict == verdict);
+        those.count()
+    };
+    let count = |verdict| count_in(&cells, verdict);
+    let faults_in = |cells: &[&Cell]| cells.iter().filter(|cell| cell.verdict.is_fault()).count();
+    let faults = faults_in(&cells);
+    let mut text = format!(
         "Of {} combinations of client, server and version: {} rewritten, {} in TLS 1.3 untouched, {} impossible for the programs \
          themselves, {} with a program that is not installed, {faults} faults.\n",
         cells.len(),
@@ -59,7 +83,20 @@ fn tally(cells: &[Cell]) -> String {
         count(Verdict::Untouched),
         count(Verdict::Cannot),
         count(Verdict::NotInstalled),
-    )
+    );
+    if !with.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nOf {} combinations of client, server and consent in TLS 1.3: {} rewritten, {} closed since no program releases a key, \
+             {} impossible or not installed, {} faults.",
+            with.len(),
+            count_in(&with, Verdict::Rewritten),
+            count_in(&with, Verdict::Untouched),
+            count_in(&with, Verdict::Cannot) + count_in(&with, Verdict::NotInstalled),
+            faults_in(&with)
+        );
+    }
+    text
 }
 
 /// A browser's own words about the security of its connections through warm proxies, each once.
@@ -74,15 +111,21 @@ fn security(cells: &[Cell], client: &str) -> String {
     all.join("; ")
 }
 
-fn table(version: Version, cells: &[Cell], clients: &[Installed], servers: &[Installed]) -> String {
+fn table(
+    title: &str,
+    what: (Version, Option<Consent>),
+    cells: &[Cell],
+    clients: &[Installed],
+    servers: &[Installed],
+) -> String {
     let names: Vec<&str> = servers.iter().map(|(name, _)| *name).collect();
     let rows = matrix::table("client \\ server", clients, &names, |client, server| {
         let of = |cell: &&Cell| {
-            cell.version == version && cell.client == client && cell.server == server
+            (cell.version, cell.consent) == what && cell.client == client && cell.server == server
         };
         cells.iter().find(of).map(in_short)
     });
-    format!("\n## TLS {}\n\n{rows}", version.name())
+    format!("\n## {title}\n\n{rows}")
 }
 
 fn in_short(cell: &Cell) -> String {
@@ -92,7 +135,15 @@ fn in_short(cell: &Cell) -> String {
             .map_or(0, |sample| sample.tls_bytes)
             .to_string()
     };
+    let link = |sample: &Option<super::bench::Sample>| {
+        let bytes = sample.as_ref().map_or(0, |sample| sample.link_bytes);
+        bytes.to_string()
+    };
     match cell.verdict {
+        Verdict::Rewritten if cell.consent.is_some() => {
+            format!("{} → {}", link(&cell.plain), link(&cell.warm))
+        }
+        Verdict::Untouched if cell.consent.is_some() => "closed".to_owned(),
         Verdict::Rewritten => format!("{} → {}", bytes(&cell.plain), bytes(&cell.warm)),
         Verdict::Untouched => "untouched".to_owned(),
         Verdict::NotRewritten => "**NOT REWRITTEN**".to_owned(),
@@ -109,7 +160,11 @@ fn reasons(cells: &[Cell]) -> String {
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for cell in cells {
         let known = match cell.verdict {
-            Verdict::Rewritten | Verdict::Untouched | Verdict::NotInstalled => continue,
+            Verdict::Rewritten | Verdict::NotInstalled => continue,
+            // Those with consent are closed for a reason.
+            Verdict::Untouched if cell.consent.is_none() => continue,
+            Verdict::Cannot if cell.consent.is_some() => continue,
+            Verdict::Untouched => cell.why.as_deref().unwrap_or("no reason given"),
             Verdict::NotRewritten
             | Verdict::Touched
             | Verdict::Cannot
@@ -117,10 +172,13 @@ fn reasons(cells: &[Cell]) -> String {
             | Verdict::Differs => cell.why.as_deref().unwrap_or("no reason given"),
         };
         let version = cell.version.name();
-        let which = match cell.plain {
-            Some(_) => format!("{} with {}, {version}", cell.client, cell.server),
+        let which = match (&cell.plain, cell.consent) {
+            (_, Some(consent)) => {
+                format!("{} with {}, {}", cell.client, cell.server, consent.name())
+            }
+            (Some(_), None) => format!("{} with {}, {version}", cell.client, cell.server),
             // Known without a trial, of a version or of a kind of server.
-            None => format!("{}, {version}", cell.client),
+            (None, None) => format!("{}, {version}", cell.client),
         };
         match groups.iter_mut().find(|(reason, _)| reason == known) {
             Some((_, group)) if group.contains(&which) => {}
@@ -152,6 +210,7 @@ mod tests {
                 ok: true,
                 identical: true,
                 tls_bytes,
+                link_bytes: 2 * tls_bytes,
                 security: Some("secure TLS 1.2".to_owned()),
                 ..Sample::default()
             })
@@ -166,6 +225,17 @@ mod tests {
                 ..of(Version::Tls12, Verdict::Rewritten, "")
             },
             of(Version::Tls13, Verdict::Untouched, ""),
+            Cell {
+                plain: sample(9_000),
+                warm: sample(6_000),
+                consent: Some(Consent::Client),
+                ..of(Version::Tls13, Verdict::Rewritten, "")
+            },
+            Cell {
+                plain: sample(9_000),
+                consent: Some(Consent::Server),
+                ..of(Version::Tls13, Verdict::Untouched, "no key")
+            },
             of(Version::Tls10, Verdict::Cannot, "too old"),
             Cell {
                 plain: sample(3500),
@@ -180,6 +250,12 @@ mod tests {
         for line in [
             "Of 4 combinations of client, server and version: 1 rewritten, 1 in TLS 1.3 untouched, 1 impossible for the programs \
              themselves, 0 with a program that is not installed, 1 faults.",
+            "Of 2 combinations of client, server and consent in TLS 1.3: 1 rewritten, 1 closed since no program releases a key, \
+             0 impossible or not installed, 0 faults.",
+            "## TLS 1.3 with the client's consent, through the tunnel",
+            "| curl | 18000 → 12000 |",
+            "| curl | closed |",
+            "- `no key`: curl with nginx, the server's consent",
             "| curl | 3500 → 800 |",
             "| curl | untouched |",
             "| curl | cannot |",

@@ -158,8 +158,9 @@ pub(crate) struct ReportArgs {
 /// Try every client program against every server program, plain and through two proxies
 ///
 /// OpenSSL, curl, wget, GnuTLS, NSS, Go, Java, Python, Node, rustls, Chromium and Firefox against
-/// nginx, Apache, HAProxy, stunnel, OpenSSL, GnuTLS, Go and Java, in TLS 1.0 to 1.3. Writes a table
-/// and JSON lines. A program that is not installed is left out; `make interop` installs all. Needs
+/// nginx, Apache, HAProxy, stunnel, OpenSSL, GnuTLS, Go and Java, in TLS 1.0 to 1.3; TLS 1.3 also
+/// through the tunnel, with the server's consent, the client's, and both's. Writes a table and JSON
+/// lines. A program that is not installed is left out; `make interop` installs all. Needs
 /// root.
 #[derive(Debug, Args)]
 pub(crate) struct InteropArgs {
