@@ -17,6 +17,7 @@
 //! Specification: Maymounkov and Mazieres, "Kademlia", 2002; libp2p's kad-dht, under a protocol
 //! name of its own.
 
+mod announced;
 mod identity;
 mod node;
 mod task;

@@ -3,7 +3,8 @@
 //! Is not: Kademlia, which is libp2p's.
 //!
 //! Invariants: the table has the members of the list and nobody else; a question is answered with
-//! the first members that are found, or with nobody when all have been heard or its time is up.
+//! the first members that are found, or with nobody when all have been heard, its time is up, or
+//! too many are asked; what nobody waits for any more ends; the newest things stay announced.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -29,7 +30,9 @@ use tandem_daemon::DaemonError;
 use tandem_split_io::SplitIoError;
 use tandem_split_io::volunteer::Members;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::MissedTickBehavior;
 
+use crate::announced::{Announced, Noted};
 use crate::identity;
 
 /// What nodes say to each other to be of one kind.
@@ -42,6 +45,12 @@ const QUERY: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(60);
 /// Digests of which a node knows who has them: some 64 MB at most.
 const KEYS: usize = 1 << 18;
+/// Digests that it announces itself, at most: the rest of those is for others'.
+const OWN_KEYS: usize = KEYS / 2;
+/// Questions that are under way at a time; more are answered with nobody.
+const ASKED: usize = 512;
+/// How often it is looked for questions whose answers nobody waits for any more.
+const LOOK: Duration = Duration::from_secs(1);
 /// Announcements that are under way at a time.
 const AT_ONCE: usize = 16;
 /// Announcements that wait for those; more are forgotten.
@@ -71,7 +80,7 @@ pub(crate) struct Node {
     asked: HashMap<QueryId, (RecordKey, oneshot::Sender<Vec<Member>>)>,
     announcing: HashSet<QueryId>,
     to_announce: VecDeque<[u8; 32]>,
-    announced: HashSet<[u8; 32]>,
+    announced: Announced,
 }
 
 impl Node {
@@ -126,7 +135,7 @@ impl Node {
             asked: HashMap::new(),
             announcing: HashSet::new(),
             to_announce: VecDeque::new(),
-            announced: HashSet::new(),
+            announced: Announced::new(OWN_KEYS),
         };
         node.follow_list();
         Ok(node)
@@ -165,17 +174,40 @@ impl Node {
         if self.members.has_changed().unwrap_or(false) {
             self.follow_list();
         }
+        if self.asked.len() >= ASKED {
+            self.forget_left();
+        }
+        if self.asked.len() >= ASKED {
+            return;
+        }
         let key = RecordKey::new(&question.digest);
         let table = &mut self.swarm.behaviour_mut().table;
         let query = table.get_providers(key.clone());
         self.asked.insert(query, (key, question.answer));
     }
 
+    /// Ends the questions of those who have given up.
+    fn forget_left(&mut self) {
+        let table = &mut self.swarm.behaviour_mut().table;
+        self.asked.retain(|id, (_, answer)| {
+            if answer.is_closed()
+                && let Some(mut query) = table.query_mut(id)
+            {
+                query.finish();
+            }
+            !answer.is_closed()
+        });
+    }
+
     fn announce(&mut self, digest: [u8; 32]) {
-        if self.announced.len() < KEYS
-            && self.to_announce.len() < WAITING
-            && self.announced.insert(digest)
-        {
+        if self.to_announce.len() >= WAITING {
+            return;
+        }
+        if let Noted::New { oldest } = self.announced.note(digest) {
+            if let Some(oldest) = oldest {
+                let table = &mut self.swarm.behaviour_mut().table;
+                table.stop_providing(&RecordKey::new(&oldest));
+            }
             self.to_announce.push_back(digest);
             self.announce_more();
         }
@@ -185,12 +217,19 @@ impl Node {
         while self.announcing.len() < AT_ONCE
             && let Some(digest) = self.to_announce.pop_front()
         {
+            if !self.announced.has(&digest) {
+                continue;
+            }
             let table = &mut self.swarm.behaviour_mut().table;
             match table.start_providing(RecordKey::new(&digest)) {
                 Ok(query) => {
                     self.announcing.insert(query);
                 }
-                Err(error) => tracing::debug!(?error, "something cannot be announced"),
+                Err(error) => {
+                    // Another time there may be room.
+                    self.announced.forget(&digest);
+                    tracing::debug!(?error, "something cannot be announced");
+                }
             }
         }
     }
@@ -256,6 +295,8 @@ pub(crate) async fn run(
     mut announcements: mpsc::Receiver<[u8; 32]>,
 ) {
     let mut is_followed = true;
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             question = questions.recv() => match question {
@@ -268,7 +309,93 @@ pub(crate) async fn run(
                 // The list stays what it is.
                 Err(_) => is_followed = false,
             },
+            _ = look.tick(), if !node.asked.is_empty() => node.forget_left(),
             event = node.swarm.select_next_some() => node.hear(event),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use libp2p_kad::store::RecordStore as _;
+    use tandem_barnraising::PublicKey;
+    use tokio::net::TcpListener;
+    use tokio::sync::watch;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// A node that knows one other, which accepts connections and says nothing.
+    async fn beside_a_silent_one() -> (Node, TcpListener) {
+        let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let listens = silent.local_addr().expect("bound");
+        let key = || ChannelKey::fleeting().expect("random bytes");
+        let peers = SocketAddr::new(listens.ip(), listens.port() - 1);
+        let member = Member {
+            key: PublicKey(key().name().bytes()),
+            address: peers.ip(),
+            peers,
+        };
+        let (_, members) = watch::channel(Arc::from([member]));
+        let any = "127.0.0.1:0".parse().expect("an address");
+        let node = Node::new(&key(), any, members).expect("a port");
+        (node, silent)
+    }
+
+    fn question(number: usize) -> (Question, oneshot::Receiver<Vec<Member>>) {
+        let mut digest = [0; 32];
+        digest[..8].copy_from_slice(&number.to_be_bytes());
+        let (answer, answered) = oneshot::channel();
+        (Question { digest, answer }, answered)
+    }
+
+    #[tokio::test]
+    async fn a_question_ends_with_whoever_has_asked_and_no_more_than_so_many_are_asked() {
+        let (mut node, _silent) = beside_a_silent_one().await;
+        let mut waiting = Vec::new();
+        for number in 0..ASKED {
+            let (question, answered) = question(number);
+            node.ask(question);
+            waiting.push(answered);
+        }
+        let (more, mut answered) = question(ASKED);
+        node.ask(more);
+        assert_eq!(node.asked.len(), ASKED);
+        let gone = answered.try_recv();
+        assert_eq!(gone, Err(oneshot::error::TryRecvError::Closed));
+        // Who has left makes room, and its question is over for the network as well.
+        waiting.truncate(1);
+        let (more, _answered) = question(ASKED);
+        node.ask(more);
+        assert_eq!(node.asked.len(), 2);
+        let ends = async {
+            while node.swarm.behaviour().table.iter_queries().count() > 2 {
+                let event = node.swarm.select_next_some().await;
+                node.hear(event);
+            }
+        };
+        let soon = timeout(QUERY / 4, ends).await;
+        assert!(soon.is_ok(), "questions go on that nobody asks");
+    }
+
+    #[tokio::test]
+    async fn the_newest_stays_announced_and_the_oldest_is_let_go_of() {
+        let (mut node, _silent) = beside_a_silent_one().await;
+        node.announced = Announced::new(3);
+        for number in 0..5_u8 {
+            node.announce([number; 32]);
+        }
+        let provided = |node: &mut Node| {
+            let store = node.swarm.behaviour_mut().table.store_mut();
+            let keys = store.provided().map(|record| record.key.to_vec()[0]);
+            let mut keys: Vec<u8> = keys.collect();
+            keys.sort_unstable();
+            keys
+        };
+        assert_eq!(provided(&mut node), [2, 3, 4]);
+        node.announce([0; 32]);
+        assert_eq!(provided(&mut node), [0, 3, 4]);
     }
 }
