@@ -10,7 +10,9 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 TANDEM := $(TARGET)/release/tandem
 LAB := $(TARGET)/release/tandem-lab
-PACKAGED := $(TARGET)/dist/tandem
+# What is installed.
+PROGRAMS := --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-keyserver-io --package tandem-openssl-provider --package tandem-mc
+FIRST := the first build takes some eight minutes on two idle cores
 # Off in the program by default, tested all the same.
 FEATURES := --features tandem/kademlia,tandem/shared-store
 ENSURE := scripts/ensure-tools.sh
@@ -31,15 +33,15 @@ help:
 ## demo: two proxies, an emulated satellite link, a real nginx and a real curl; prints what was saved (root)
 demo:
 	@$(ENSURE) rust build lab
-	@[ -e $(TANDEM) ] || echo 'make: the first build takes some four minutes on two idle cores'
-	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-lab
-	$(LAB) demo
+	@[ -e $(TARGET)/quick/tandem ] || echo 'make: the first build takes some four minutes on two idle cores'
+	$(CARGO) build --locked --profile quick --package tandem --package tandem-keytap --package tandem-lab
+	$(TARGET)/quick/tandem-lab demo
 
 ## build: target/release/tandem, and beside it the programs and libraries that go into the package with it
 build:
 	@$(ENSURE) rust build
-	@[ -e $(TANDEM) ] || echo 'make: the first build takes some four minutes on two idle cores'
-	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-keyserver-io --package tandem-openssl-provider --package tandem-mc
+	@[ -e $(TANDEM) ] || echo 'make: $(FIRST)'
+	$(CARGO) build --locked --release $(PROGRAMS)
 	@scripts/program-size.sh $(TANDEM)
 
 ## measure: target/release/tandem-measure, which `tandem measure` starts (docs/measuring.md)
@@ -47,12 +49,11 @@ measure:
 	@$(ENSURE) rust build
 	$(CARGO) build --locked --release --package tandem-measure-io
 
-# What the lab needs: itself, the proxies, and the library that its clients load. Built in one run, so that cargo builds
-# nothing twice.
+# What the lab needs: itself, and what is installed. Built in one run, so that cargo builds nothing twice.
 programs:
 	@$(ENSURE) rust build
-	@[ -e $(TANDEM) ] || echo 'make: the first build takes some four minutes on two idle cores'
-	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-keyserver-io --package tandem-openssl-provider --package tandem-mc --package tandem-lab
+	@[ -e $(TANDEM) ] || echo 'make: $(FIRST)'
+	$(CARGO) build --locked --release $(PROGRAMS) --package tandem-lab
 
 ## test: every check and every test; those in network namespaces need root
 test: lint
@@ -167,10 +168,10 @@ remedies: programs
 ## deb: the Debian package, out/tandem_VERSION_ARCH.deb
 deb:
 	@$(ENSURE) rust build package
-	@[ -e $(PACKAGED) ] || echo 'make deb: the first build takes some six minutes on two cores'
-	$(CARGO) build --locked --profile dist --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-keyserver-io --package tandem-openssl-provider --package tandem-mc
-	@scripts/program-size.sh $(PACKAGED)
-	scripts/make-deb.sh $(PACKAGED) out
+	@[ -e $(TANDEM) ] || echo 'make deb: $(FIRST)'
+	$(CARGO) build --locked --release $(PROGRAMS)
+	@scripts/program-size.sh $(TANDEM)
+	scripts/make-deb.sh $(TANDEM) out
 
 ## wheel: multi-context TLS for Python, out/mctls-VERSION-cp39-abi3-PLATFORM.whl (extras/python)
 wheel:

@@ -678,6 +678,9 @@ fn page(experiment: &Experiment, info: &RunInfo, rows: &[Row]) -> String {
     for program in &info.programs {
         text += &format!(" {} {}.", program.name, program.version);
     }
+    if let Some(profile) = &info.profile {
+        text += &format!(" Built with the profile `{profile}`.");
+    }
     text += &format!(
         "\n\nSeed {}, {} trials of each arm, interleaved in random order. Times are medians ± half the distance between the quartiles; \
          bytes are the link's own count, medians; ratios are to `plain` of the same link and endpoints.\n\n",

@@ -713,6 +713,9 @@ fn machine(info: &RunInfo) -> String {
     for program in &info.programs {
         words.push_str(&format!(", {} {}", program.name, program.version));
     }
+    if let Some(profile) = &info.profile {
+        words.push_str(&format!(", build: {profile}"));
+    }
     words
 }
 

@@ -24,6 +24,10 @@ pub struct RunInfo {
     pub until: Option<String>,
     /// Processors and kernel, in words.
     pub machine: String,
+    /// With which of cargo's profiles the repository's programs were built, all alike. Not known of
+    /// results of before it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     /// Programs at the ends and in between, with their versions.
     #[serde(default)]
     pub programs: Vec<Program>,
@@ -62,6 +66,9 @@ impl RunInfo {
             date: now(),
             until: None,
             machine: machine(),
+            profile: std::env::current_exe()
+                .ok()
+                .and_then(|program| profile(&program)),
             programs: Vec::new(),
             links: Vec::new(),
             left_out: Vec::new(),
@@ -153,9 +160,28 @@ fn machine() -> String {
     format!("{processors} × {model}, Linux {}", kernel.trim())
 }
 
+/// The folder that a program was built into has the profile's name (Cargo's build cache), and some
+/// folders below it for what is neither a library nor a program of a package.
+fn profile(program: &Path) -> Option<String> {
+    let folder = program
+        .ancestors()
+        .skip(1)
+        .find(|folder| !folder.ends_with("deps") && !folder.ends_with("examples"))?;
+    Some(folder.file_name()?.to_str()?.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_s_folder_names_the_profile_it_was_built_with() {
+        for path in ["lab/tandem-lab", "lab/deps/cost-0a1b", "lab/examples/small"] {
+            let path = Path::new("/home/target").join(path);
+            assert_eq!(profile(&path).as_deref(), Some("lab"), "{}", path.display());
+        }
+        assert_eq!(profile(Path::new("/")), None);
+    }
 
     #[test]
     fn what_is_written_beside_rows_reads_back() {
