@@ -5,8 +5,8 @@
 //!
 //! Invariants: nobody without the pair's key gets as far as a stream; handshakes, tunnels and
 //! connections are bounded in number; forged addresses keep out nobody who can show his own, and
-//! no network takes up all handshakes of the others, nor do strangers those of client sides that came
-//! from where they come now.
+//! no network takes up all handshakes of the others, nor do strangers those of client sides that
+//! came from where they come now.
 
 mod tunnels;
 
