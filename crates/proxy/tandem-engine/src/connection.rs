@@ -302,7 +302,8 @@ impl Connection {
             return;
         }
         if self.stage() == Stage::Pass(Pass::Tls13) {
-            self.key_may_come(streams, engine, moment.now);
+            let server_random = Self::server_random(streams.server);
+            self.key_may_come(streams, server_random, engine, moment.now);
         }
         if engine.keeps_hellos
             && self.stage() == Stage::Pass(Pass::Tls13)

@@ -313,13 +313,15 @@ impl<S: Store> Engine<S> {
         self.tell(Event::KeyReleased);
         let otherwise = match (key.direction(), self.role) {
             (Direction::FromServer, Role::ServerSide) => {
-                self.late.key_comes(key.client_random(), now)
+                self.late
+                    .key_comes(key.client_random(), key.server_random(), now)
             }
             (Direction::FromServer, Role::ClientSide) if key.server_random().is_none() => {
                 return self.tell_unused(vec![UnusedKey::Unbound]);
             }
             (Direction::FromServer, Role::ClientSide) => {
-                self.clients.key_comes(key.client_random(), now)
+                self.clients
+                    .key_comes(key.client_random(), key.server_random(), now)
             }
             (Direction::FromClient, Role::ClientSide) => UnusedKey::Direction,
             // The client's key is the client's to release.

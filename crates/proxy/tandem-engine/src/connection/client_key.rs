@@ -11,7 +11,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use tandem_record_key::{Direction, Suite};
+use tandem_record_key::{Direction, SERVER_RANDOM_LEN, Suite};
 use tandem_store::Store;
 use tandem_wire::Instant;
 use tandem_wire::tls::ServerHello;
@@ -156,6 +156,7 @@ impl Connection {
                 engine.tell(Event::KeyMissing);
                 let awaited = Awaited {
                     client_random: wanted.randoms.client,
+                    server_random: Some(wanted.randoms.server),
                     endpoint: wanted.client,
                 };
                 engine.clients.waited_in_vain(awaited, now);
@@ -172,6 +173,7 @@ impl Connection {
             Consent::Given(Given { client, key, .. }) => {
                 let awaited = Awaited {
                     client_random: *key.client_random(),
+                    server_random: key.server_random().copied(),
                     endpoint: client,
                 };
                 engine.clients.waited_in_vain(awaited, now);
@@ -197,10 +199,20 @@ impl Connection {
         }
     }
 
-    /// A key that comes now for this connection tells that its client hands in keys.
+    /// The random of ServerHello, where that is the first thing that the server has sent. Behind a
+    /// request for another hello it is not looked for.
+    pub(super) fn server_random(server: &[u8]) -> Option<[u8; SERVER_RANDOM_LEN]> {
+        let hello = ServerHelloRecord::first_in(server)?;
+        let hello = ServerHello::parse(hello.body).ok()?;
+        (!hello.is_hello_retry_request()).then_some(*hello.random())
+    }
+
+    /// A key that comes now for this connection, with this random of its server's, tells that its
+    /// client hands in keys.
     pub(super) fn key_may_come<S: Store>(
         &self,
         streams: Streams<'_>,
+        server_random: Option<[u8; SERVER_RANDOM_LEN]>,
         engine: &mut Engine<S>,
         now: Instant,
     ) {
@@ -210,6 +222,7 @@ impl Connection {
         ) {
             let awaited = Awaited {
                 client_random,
+                server_random,
                 endpoint,
             };
             engine.clients.flight_passes(awaited, now);

@@ -530,7 +530,8 @@ impl Connection {
             engine.clients.was_of_use(given.client);
         } else {
             // A client's key that comes now is not unknown.
-            self.key_may_come(streams, engine, now);
+            let server_random = resealed.opened.server_random();
+            self.key_may_come(streams, server_random, engine, now);
         }
         let answer = match &self.sealed {
             Sealed::AskedAgain(retry) => retry.answer_start(),

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use tandem_record_key::CLIENT_RANDOM_LEN;
+use tandem_record_key::{CLIENT_RANDOM_LEN, SERVER_RANDOM_LEN};
 use tandem_wire::Instant;
 
 use crate::event::UnusedKey;
@@ -56,7 +56,17 @@ pub(crate) struct KeyClient {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Awaited<E> {
     pub(crate) client_random: [u8; CLIENT_RANDOM_LEN],
+    /// Where ServerHello was read. A key that names another server random is not this one's.
+    pub(crate) server_random: Option<[u8; SERVER_RANDOM_LEN]>,
     pub(crate) endpoint: E,
+}
+
+impl<E> Awaited<E> {
+    fn may_be(&self, client: &[u8], named: Option<&[u8; SERVER_RANDOM_LEN]>) -> bool {
+        let server = self.server_random.as_ref();
+        let is_other = server.zip(named).is_some_and(|(own, named)| own != named);
+        self.client_random[..] == *client && !is_other
+    }
 }
 
 /// See the module.
@@ -109,10 +119,12 @@ impl<E: Copy + PartialEq> LateKeys<E> {
         });
     }
 
-    /// A key has come. Says why it will have been of no use if no flight takes it.
+    /// A key has come, which may name its server's random. Says why it will have been of no use if
+    /// no flight takes it.
     pub(crate) fn key_comes(
         &mut self,
         client_random: &[u8; CLIENT_RANDOM_LEN],
+        named: Option<&[u8; SERVER_RANDOM_LEN]>,
         now: Instant,
     ) -> UnusedKey {
         let is_over = |passed: &Passed<E>| passed.since + LIFETIME <= now;
@@ -120,7 +132,7 @@ impl<E: Copy + PartialEq> LateKeys<E> {
             self.passed.pop_front();
         }
         let mut passed = self.passed.iter_mut();
-        let Some(passed) = passed.find(|it| it.flight.client_random == *client_random) else {
+        let Some(passed) = passed.find(|it| it.flight.may_be(client_random, named)) else {
             return UnusedKey::Unknown;
         };
         // Who does not know the suite hands in several.
@@ -220,6 +232,7 @@ mod tests {
     fn flight(random: u8, server: u16) -> Awaited<SocketAddr> {
         Awaited {
             client_random: [random; CLIENT_RANDOM_LEN],
+            server_random: Some([random; SERVER_RANDOM_LEN]),
             endpoint: SocketAddr::from(([192, 0, 2, 1], server)),
         }
     }
@@ -230,18 +243,18 @@ mod tests {
         let (one, other) = (flight(1, 443), flight(2, 444));
         late.flight_passes(one, Instant::ZERO);
         late.flight_passes(other, Instant::ZERO);
-        let unknown = late.key_comes(&[3; CLIENT_RANDOM_LEN], Instant::ZERO);
+        let unknown = late.key_comes(&[3; CLIENT_RANDOM_LEN], None, Instant::ZERO);
         assert_eq!(unknown, UnusedKey::Unknown);
         assert!(!late.are_of(one.endpoint));
         for _ in 0..2 {
-            let came = late.key_comes(&one.client_random, Instant::ZERO);
+            let came = late.key_comes(&one.client_random, None, Instant::ZERO);
             assert_eq!(came, UnusedKey::Late);
             assert!(late.are_of(one.endpoint) && !late.are_of(other.endpoint));
         }
         let next = flight(4, 443);
         late.waited_in_vain(next, Instant::ZERO);
         assert!(!late.are_of(one.endpoint));
-        late.key_comes(&next.client_random, Instant::ZERO);
+        late.key_comes(&next.client_random, None, Instant::ZERO);
         assert!(late.are_of(one.endpoint), "it came even later");
     }
 
@@ -262,7 +275,7 @@ mod tests {
             }
             // Two keys for one flight, as from a key log.
             for _ in 0..2 {
-                late.key_comes(&flight.client_random, Instant::ZERO);
+                late.key_comes(&flight.client_random, None, Instant::ZERO);
             }
         };
         for _ in 0..40 {
@@ -277,15 +290,30 @@ mod tests {
         late.was_of_use(endpoint);
         late.waited_in_vain(flight(200, 443), Instant::ZERO);
         assert!(!late.are_of(endpoint));
-        late.key_comes(&[200; CLIENT_RANDOM_LEN], Instant::ZERO);
+        late.key_comes(&[200; CLIENT_RANDOM_LEN], None, Instant::ZERO);
         assert!(late.are_of(endpoint), "one is enough again");
+    }
+
+    #[test]
+    fn a_key_that_names_another_server_s_random_is_another_connection_s() {
+        let mut late = LateKeys::default();
+        let flight = flight(1, 443);
+        late.flight_passes(flight, Instant::ZERO);
+        for (named, came) in [
+            (Some([9; SERVER_RANDOM_LEN]), UnusedKey::Unknown),
+            (flight.server_random, UnusedKey::Late),
+        ] {
+            let why = late.key_comes(&flight.client_random, named.as_ref(), Instant::ZERO);
+            assert_eq!(why, came);
+            assert_eq!(late.are_of(flight.endpoint), came == UnusedKey::Late);
+        }
     }
 
     #[test]
     fn a_key_of_long_ago_tells_nothing() {
         let mut late = LateKeys::default();
         late.flight_passes(flight(1, 443), Instant::ZERO);
-        late.key_comes(&[1; CLIENT_RANDOM_LEN], Instant::ZERO + LIFETIME);
+        late.key_comes(&[1; CLIENT_RANDOM_LEN], None, Instant::ZERO + LIFETIME);
         assert!(!late.are_of(flight(1, 443).endpoint));
     }
 
@@ -299,7 +327,7 @@ mod tests {
         for port in 0..300 {
             late.passed.clear();
             late.flight_passes(flight(1, port), Instant::ZERO);
-            late.key_comes(&[1; CLIENT_RANDOM_LEN], Instant::ZERO);
+            late.key_comes(&[1; CLIENT_RANDOM_LEN], None, Instant::ZERO);
         }
         assert_eq!(late.endpoints.len(), MAX_ENDPOINTS);
         assert!(late.are_of(flight(1, 299).endpoint) && !late.are_of(flight(1, 0).endpoint));

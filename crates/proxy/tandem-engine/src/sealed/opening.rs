@@ -240,6 +240,7 @@ impl Opening {
     pub(crate) fn awaited(&self, server: SocketAddr) -> Awaited<SocketAddr> {
         Awaited {
             client_random: self.randoms.client,
+            server_random: Some(self.randoms.server),
             endpoint: server,
         }
     }

@@ -78,7 +78,7 @@ fn near(hello: &[u8]) -> (Connection, Engine<MemoryStore>) {
         connection.offer_key(streams, engine, server(), (address, 0))
     };
     assert!(offer(&mut connection, &mut engine).is_none(), "not known");
-    connection.key_may_come(streams, &mut engine, at(0));
+    connection.key_may_come(streams, None, &mut engine, at(0));
     engine.release_key(key(), at(0));
     engine.keys = crate::sealed::ReleasedKeys::default();
     assert!(offer(&mut connection, &mut engine).is_some());

@@ -116,6 +116,24 @@ fn a_key_that_does_not_name_the_server_s_random_is_not_handed_over_nor_waited_fo
 }
 
 #[test]
+fn a_program_that_repeats_a_client_s_random_is_not_taken_for_one_that_hands_in_keys() {
+    let [elsewhere, here] = twins();
+    let mut pair = Pair {
+        offers: Some(Prefer::Bytes.offered_at(None, Duration::ZERO)),
+        ..Pair::default()
+    };
+    let offered = |pair: &mut Pair, seed| {
+        pair.run(&visit(seed).said, Plan::of(1));
+        near_counted(pair, ["record_keys_offered"])
+    };
+    pair.run(&here.said, Plan::of(1));
+    pair.engines[0].release_key(elsewhere.key_by_client(), pair.clock.now);
+    assert_eq!(offered(&mut pair, 3_000), [0], "of another connection");
+    pair.engines[0].release_key(here.key_by_client(), pair.clock.now);
+    assert_eq!(offered(&mut pair, 4_000), [1], "its own");
+}
+
+#[test]
 fn servers_keys_with_one_client_random_each_open_their_own_flight() {
     // Of a library that names no server random: record 0 tells.
     let [first, second] = twins();
