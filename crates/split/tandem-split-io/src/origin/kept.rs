@@ -536,7 +536,8 @@ impl Kept {
         let selecting = selecting(&question, &answer.headers)?;
         let headers = detached(&answer.headers);
         let extra = OVERHEAD + size_of_head(&question.target, &selecting, &headers);
-        if answer.status != StatusCode::OK || answer.len.unwrap_or(0) + extra > most {
+        let cost = answer.len.unwrap_or(0).saturating_add(extra);
+        if answer.status != StatusCode::OK || cost > most {
             return None;
         }
         let mut share = Share {
