@@ -18,13 +18,15 @@ use crate::tls::{
     CertificateEntry, CertificateList, CertificateStatus, ClientHello, ClientHelloRepr,
     ServerHello, ServerHelloRepr, certificate,
 };
+use crate::udp::{UdpPacket, Unreachable, fragments};
 
 /// A function that checks the invariants of a parser on any input.
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 9] = [
+pub const CHECKS: [(&str, Check); 10] = [
     ("tcp_packet", tcp_packet),
+    ("udp_packet", udp_packet),
     ("tls_records", tls_records),
     ("handshake_scan", handshake_scan),
     ("tls_stream", tls_stream),
@@ -34,6 +36,31 @@ pub const CHECKS: [(&str, Check); 9] = [
     ("certificate_entries", certificate_entries),
     ("stream_assembler", stream_assembler),
 ];
+
+/// A datagram: written again it is the same datagram, its pieces have its bytes, and the message
+/// that it did not arrive names it.
+pub fn udp_packet(data: &[u8]) {
+    let Some(datagram) = UdpPacket::parse(data) else {
+        return;
+    };
+    let written = datagram.write().expect("what was parsed fits");
+    assert_eq!(UdpPacket::parse(&written), Some(datagram));
+    let (header_len, more) = match datagram.source.is_ipv4() {
+        true => (20, 0),
+        false => (40, 8),
+    };
+    let mut content = Vec::new();
+    for piece in fragments(&written, 7) {
+        assert!(piece.len() <= 1_280);
+        content.extend_from_slice(&piece[header_len + more..]);
+    }
+    assert_eq!(content, written[header_len..]);
+    let message = Unreachable::Port.write(datagram.source, datagram.destination);
+    let message = message.expect("of one version of IP");
+    let quoted = UdpPacket::parse(&message[header_len + 8..]).expect("a datagram");
+    assert_eq!(quoted.source, datagram.source);
+    assert_eq!(quoted.destination, datagram.destination);
+}
 
 /// A packet: rebuilt without a change it is the same bytes; rebuilt with one it parses and has
 /// right checksums.

@@ -1,5 +1,5 @@
-//! Views on and writers of what crosses the link: IPv4 and IPv6 packets that carry TCP, one
-//! direction of a TCP stream, TLS records, and the handshake messages that are in clear.
+//! Views on and writers of what crosses the link: IPv4 and IPv6 packets that carry TCP or
+//! UDP, one direction of a TCP stream, TLS records, and the handshake messages that are in clear.
 //!
 //! It is not a TCP or TLS stack: nothing here decides anything, keeps time, or knows a key.
 //!
@@ -26,6 +26,7 @@ pub mod seq;
 pub mod stream;
 pub mod tcp;
 pub mod tls;
+pub mod udp;
 
 pub use clock::{Instant, UnixTime};
 pub use error::{NoRoom, PacketError, TlsError};
