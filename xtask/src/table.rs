@@ -72,6 +72,7 @@ const ESTIMATE: &str = "tandem-estimate";
 const BARNRAISING: &str = "tandem-barnraising";
 const FIREWALL: &str = "tandem-firewall";
 const STATUS: &str = "tandem-status";
+const QUEUE: &str = "tandem-queue";
 const IO: &str = "tandem-packet-io";
 const TUNNEL_IO: &str = "tandem-tunnel-io";
 const SHARED_STORE: &str = "tandem-shared-store";
@@ -196,11 +197,18 @@ pub(crate) const LAYERS: &[Layer] = &[
         &[DAEMON],
     ),
     Layer::new(
+        QUEUE,
+        "crates/proxy/tandem-queue",
+        Kind::Adapter,
+        &[FIREWALL],
+    ),
+    Layer::new(
         IO,
         "crates/proxy/tandem-packet-io",
         Kind::Adapter,
         &[
             STATUS,
+            QUEUE,
             FIREWALL,
             DAEMON,
             PACKET,

@@ -13,7 +13,7 @@ use tandem_daemon::exit::Exit;
 use tandem_daemon::logging::LoggingError;
 use tandem_estimate::TraceError;
 use tandem_firewall::FirewallError;
-use tandem_packet_io::IoError;
+use tandem_packet_io::{IoError, QueueError};
 use tandem_pair::{InvitationError, PairError};
 use tandem_split_demo::DemoError;
 use tandem_split_io::SplitIoError;
@@ -201,14 +201,11 @@ fn exit_of(failure: &Failure) -> Exit {
             IoError::Setting { .. } => Exit::Usage,
             IoError::KeyFile { source, .. } => Exit::of_file(source),
             IoError::Firewall(error) => exit_of_firewall(error),
-            IoError::NoPacketQueue { .. } => Exit::Privilege,
-            IoError::QueueBusy { .. } | IoError::AdminBusy { .. } | IoError::NoMarkLeft => {
-                Exit::Busy
+            IoError::Queue(error) => exit_of_queue(error),
+            IoError::AdminBusy { .. } | IoError::NoMarkLeft => Exit::Busy,
+            IoError::Admin { .. } | IoError::System { .. } | IoError::Status { .. } => {
+                Exit::RunTime
             }
-            IoError::Queue { .. }
-            | IoError::Admin { .. }
-            | IoError::System { .. }
-            | IoError::Status { .. } => Exit::RunTime,
         },
         Failure::Store(error) => match error {
             StoreError::NotADirectory { .. }
@@ -255,6 +252,14 @@ fn exit_of(failure: &Failure) -> Exit {
 }
 
 /// A proxy in tunnel mode that does not start.
+fn exit_of_queue(error: &QueueError) -> Exit {
+    match error {
+        QueueError::NoPacketQueue { .. } => Exit::Privilege,
+        QueueError::QueueBusy { .. } => Exit::Busy,
+        QueueError::Queue { .. } | QueueError::RawSocket { .. } => Exit::RunTime,
+    }
+}
+
 fn exit_of_tunnel(error: &TunnelError) -> Exit {
     match error {
         TunnelError::Setting { .. } => Exit::Usage,
@@ -547,15 +552,23 @@ mod tests {
                 FirewallError::MissingCapability { missing: text() }.into(),
                 Exit::Privilege,
             ),
-            (IoError::NoPacketQueue { source: other() }, Exit::Privilege),
-            (IoError::QueueBusy { queue: 1 }, Exit::Busy),
+            (
+                QueueError::NoPacketQueue { source: other() }.into(),
+                Exit::Privilege,
+            ),
+            (QueueError::QueueBusy { queue: 1 }.into(), Exit::Busy),
+            (
+                QueueError::RawSocket { source: other() }.into(),
+                Exit::RunTime,
+            ),
             (IoError::AdminBusy { address: address() }, Exit::Busy),
             (IoError::NoMarkLeft, Exit::Busy),
             (
-                IoError::Queue {
+                QueueError::Queue {
                     doing: "reading",
                     source: other(),
-                },
+                }
+                .into(),
                 Exit::RunTime,
             ),
             (

@@ -18,6 +18,7 @@ use tandem_engine::filter::Rate;
 use tandem_engine::intention;
 use tandem_engine::thesis::Codes;
 use tandem_packet::Limits;
+use tandem_queue::queue::number_for;
 
 use crate::error::IoError;
 
@@ -324,18 +325,9 @@ pub fn default_store(role: Role, place: &str) -> Result<PathBuf, IoError> {
     Ok(base.join(format!("{}-{place}", role_name(role))))
 }
 
-/// A number that differs between roles and links: FNV-1a, 32 bit (draft-eastlake-fnv), into the
-/// range 16,384 to 32,767, away from the small numbers that are chosen by hand.
+/// A number that differs between roles and links.
 fn default_queue(role: Role, link: &LinkName) -> u16 {
-    let hash = role_name(role)
-        .bytes()
-        .chain([b'-'])
-        .chain(link.as_str().bytes())
-        .fold(0x811c_9dc5_u32, |hash, byte| {
-            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-        });
-    let folded = (hash ^ (hash >> 14)) & 0x3fff;
-    0x4000 | u16::try_from(folded).unwrap_or(0)
+    number_for(role_name(role), link)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use tandem_firewall::lock::{InstanceLock, StartLock};
 use tandem_firewall::{Firewall, Link, RuleSet, RulesKeeper, Sight, privilege};
 use tandem_link::inband::Key;
 use tandem_packet::{Limits, Proxy};
+use tandem_queue::queue::PacketQueue;
 use tandem_store_sqlite::SqliteStore;
 
 use crate::admin;
@@ -24,7 +25,6 @@ use crate::engine::{Engine, PassThrough};
 use crate::error::IoError;
 use crate::inject::Injector;
 use crate::metrics::{Board, Counting, Facts, Tally};
-use crate::queue::PacketQueue;
 use crate::rules;
 use tandem_daemon::admin::AdminPort;
 use tandem_daemon::service_manager::ServiceManager;

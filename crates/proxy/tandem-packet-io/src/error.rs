@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use tandem_daemon::DaemonError;
 use tandem_firewall::FirewallError;
+use tandem_queue::QueueError;
 
 /// Why a daemon did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -31,20 +32,9 @@ pub enum IoError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The kernel has no packet queue.
-    #[error(
-        "the kernel offers no packet queue: {source}; enable CONFIG_NETFILTER_NETLINK_QUEUE or load nfnetlink_queue"
-    )]
-    NoPacketQueue {
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// Another program has the queue.
-    #[error("queue {queue} is held by another program; choose another with --queue")]
-    QueueBusy {
-        /// The queue's number.
-        queue: u16,
-    },
+    /// The packet queue, or a raw socket.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
     /// The admin address is taken.
     #[error("the admin address {address} is in use; choose another with --admin, or --admin none")]
     AdminBusy {
@@ -59,14 +49,6 @@ pub enum IoError {
     /// The firewall, the link, a privilege, or another daemon on it.
     #[error(transparent)]
     Firewall(#[from] FirewallError),
-    /// The packet queue failed.
-    #[error("the packet queue failed while {doing}: {source}")]
-    Queue {
-        /// What was being done.
-        doing: &'static str,
-        /// The system's reason.
-        source: io::Error,
-    },
     /// The admin address cannot be listened on, for another reason than that it is taken.
     #[error(
         "cannot listen on the admin address {address}: {source}; is the interface that holds it up?"

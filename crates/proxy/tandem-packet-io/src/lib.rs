@@ -17,7 +17,7 @@ pub mod status;
 mod admin;
 mod inject;
 mod metrics;
-mod queue;
 mod rules;
 
 pub use error::IoError;
+pub use tandem_queue::QueueError;

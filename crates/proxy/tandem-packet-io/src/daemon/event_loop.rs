@@ -14,17 +14,18 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use tandem_packet::{Direction, Event, Meddling, Output, Verdict, VerdictToken};
+use tandem_queue::queue::{
+    BATCH, Extent, Hook, KernelVerdict, PacketQueue, QueuedPacket, Received, VerdictError,
+    VerdictWriter,
+};
+use tandem_queue::raw::SendError;
 use tandem_wire::{Instant, UnixTime};
 
 use crate::config::Marks;
 use crate::engine::Engine;
 use crate::error::IoError;
-use crate::inject::{InjectError, Injector};
+use crate::inject::Injector;
 use crate::metrics::{Counting, Tally};
-use crate::queue::{
-    BATCH, Extent, Hook, KernelVerdict, PacketQueue, QueuedPacket, Received, VerdictError,
-    VerdictWriter,
-};
 
 use tandem_daemon::service_manager::ServiceManager;
 use tandem_daemon::signals::Signals;
@@ -261,7 +262,7 @@ impl<E: Engine> EventLoop<E> {
             let waiting = self.waiting.len() as u64;
             self.counting.gauge("waiting_verdicts", waiting);
         }
-        verdicts.flush()
+        Ok(verdicts.flush()?)
     }
 
     fn let_overdue_go(
@@ -323,7 +324,7 @@ impl<E: Engine> EventLoop<E> {
                 self.counting.tally(Tally::QueueReplacementsTooLong, 1);
                 give(verdicts, waiting.id, KernelVerdict::Accept)
             }
-            Err(VerdictError::Queue(error)) => Err(error),
+            Err(VerdictError::Queue(error)) => Err(error.into()),
         }
     }
 
@@ -335,8 +336,8 @@ impl<E: Engine> EventLoop<E> {
                 self.counting
                     .tally(Tally::InjectedBytes, packet.len() as u64);
             }
-            Err(InjectError::TooLong) => self.counting.tally(Tally::InjectTooLong, 1),
-            Err(why @ (InjectError::NotIp | InjectError::Refused(_))) => {
+            Err(SendError::TooLong) => self.counting.tally(Tally::InjectTooLong, 1),
+            Err(why @ (SendError::NotIp | SendError::Refused(_))) => {
                 tracing::debug!(
                     ?direction,
                     ?why,
@@ -395,7 +396,7 @@ fn warn_of(event: Event) {
 fn give(verdicts: &mut VerdictWriter, id: u32, verdict: KernelVerdict<'_>) -> Result<(), IoError> {
     match verdicts.verdict(id, verdict) {
         Ok(()) | Err(VerdictError::TooLong) => Ok(()),
-        Err(VerdictError::Queue(error)) => Err(error),
+        Err(VerdictError::Queue(error)) => Err(error.into()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The kernel's packet queue (nfnetlink_queue): packets out of it in batches, verdicts back in
 //! batches.
 //!
-//! Is not: a decision on any packet, nor the rules that fill the queue (`rules.rs`).
+//! Is not: a decision on any packet, nor the rules that fill the queue.
 //!
 //! Invariants: the queue fails open twice (the kernel's fail-open flag when it overflows,
 //! `--queue-bypass` when nobody reads it); verdicts reach the kernel in the order in which they are
@@ -11,7 +11,7 @@
 mod netlink;
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -19,10 +19,12 @@ use nix::sys::socket::{
     setsockopt, socket, sockopt,
 };
 
-use crate::error::IoError;
+use tandem_firewall::LinkName;
+
+use crate::QueueError;
 use netlink::{Action, Message, Setting};
 
-pub(crate) use netlink::Extent;
+pub use netlink::Extent;
 
 /// How super-packets of the network card's offloads reach user space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +51,7 @@ const RECEIVE_BUFFER: usize = 8 << 20;
 const MAX_LENGTH: u32 = 1 << 16;
 
 /// Packets taken out of the socket by one system call.
-pub(crate) const BATCH: usize = 32;
+pub const BATCH: usize = 32;
 
 /// Bytes for one message: the longest packet, and its attributes (about 150 bytes).
 const SLOT: usize = (1 << 16) + 1024;
@@ -63,7 +65,7 @@ const SEND_BUFFER: usize = 1 << 18;
 
 /// The netfilter hook at which a packet was queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hook {
+pub enum Hook {
     /// Arrived, for this machine.
     Input,
     /// Arrived, for another machine.
@@ -76,19 +78,27 @@ pub(crate) enum Hook {
 
 /// One packet that waits for its verdict.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct QueuedPacket<'a> {
-    pub(crate) id: u32,
-    pub(crate) hook: Hook,
-    pub(crate) mark: u32,
-    pub(crate) bytes: &'a [u8],
-    pub(crate) extent: Extent,
+pub struct QueuedPacket<'a> {
+    /// Its name within the queue.
+    pub id: u32,
+    /// Where it was queued.
+    pub hook: Hook,
+    /// Its mark.
+    pub mark: u32,
+    /// The IP packet.
+    pub bytes: &'a [u8],
+    /// Whether that is all of it.
+    pub extent: Extent,
 }
 
 /// A verdict in the kernel's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum KernelVerdict<'a> {
+pub enum KernelVerdict<'a> {
+    /// It goes on as it is.
     Accept,
+    /// These bytes go on in its place.
     Replace(&'a [u8]),
+    /// It goes no further.
     Drop,
     /// Runs the hook again, the packet carrying this mark.
     RepeatMarked(u32),
@@ -96,21 +106,36 @@ pub(crate) enum KernelVerdict<'a> {
 
 /// What [`PacketQueue::receive`] met.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Received {
+pub struct Received {
     /// Packets handed over.
-    pub(crate) packets: usize,
+    pub packets: usize,
     /// Times the socket said that its buffer had overflowed.
-    pub(crate) overflows: u64,
+    pub overflows: u64,
     /// Packets that passed by unseen because of that (gaps in the packets' numbers).
-    pub(crate) passed_by: u64,
+    pub passed_by: u64,
     /// Verdicts that the kernel refused.
-    pub(crate) refused_verdicts: u64,
+    pub refused_verdicts: u64,
+}
+
+/// The number of the queue of a daemon in this role on this link: FNV-1a, 32 bit (RFC 9923), into
+/// the range 16,384 to 32,767, away from the small numbers that are chosen by hand.
+#[must_use]
+pub fn number_for(role: &str, link: &LinkName) -> u16 {
+    let hash = role
+        .bytes()
+        .chain([b'-'])
+        .chain(link.as_str().bytes())
+        .fold(0x811c_9dc5_u32, |hash, byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        });
+    let folded = (hash ^ (hash >> 14)) & 0x3fff;
+    0x4000 | u16::try_from(folded).unwrap_or(0)
 }
 
 /// A queue bound to this process. Dropping it unbinds it; the kernel drops the packets that still
 /// wait then.
 #[derive(Debug)]
-pub(crate) struct PacketQueue {
+pub struct PacketQueue {
     socket: OwnedFd,
     last_id: Option<u32>,
     batch: Batch,
@@ -120,7 +145,7 @@ pub(crate) struct PacketQueue {
 /// Where verdicts go: apart from the queue's reading half, so that a packet can be answered while
 /// its batch is read.
 #[derive(Debug)]
-pub(crate) struct VerdictWriter {
+pub struct VerdictWriter {
     socket: OwnedFd,
     number: u16,
     gathered: Vec<u8>,
@@ -131,14 +156,14 @@ impl PacketQueue {
     ///
     /// # Errors
     /// The queue is another program's, or the kernel has none.
-    pub(crate) fn bind(number: u16) -> Result<Self, IoError> {
+    pub fn bind(number: u16) -> Result<Self, QueueError> {
         let socket = socket(
             AddressFamily::Netlink,
             SockType::Raw,
             SockFlag::SOCK_CLOEXEC,
             SockProtocol::NetlinkNetFilter,
         )
-        .map_err(|errno| IoError::NoPacketQueue {
+        .map_err(|errno| QueueError::NoPacketQueue {
             source: errno.into(),
         })?;
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0)).map_err(failed("binding its socket"))?;
@@ -151,10 +176,10 @@ impl PacketQueue {
             // The kernel answers EPERM for a queue of another socket and EBUSY for one bound twice;
             // capabilities are checked before.
             Err(Errno::EPERM | Errno::EBUSY) => {
-                return Err(IoError::QueueBusy { queue: number });
+                return Err(QueueError::QueueBusy { queue: number });
             }
             Err(errno @ (Errno::EINVAL | Errno::EOPNOTSUPP)) => {
-                return Err(IoError::NoPacketQueue {
+                return Err(QueueError::NoPacketQueue {
                     source: errno.into(),
                 });
             }
@@ -177,7 +202,7 @@ impl PacketQueue {
         }
         Ok(Self {
             verdicts: VerdictWriter {
-                socket: socket.try_clone().map_err(|source| IoError::Queue {
+                socket: socket.try_clone().map_err(|source| QueueError::Queue {
                     doing: "opening",
                     source,
                 })?,
@@ -196,10 +221,10 @@ impl PacketQueue {
     ///
     /// # Errors
     /// The socket failed; an overflow is not a failure.
-    pub(crate) fn receive(
+    pub fn receive(
         &mut self,
         mut each: impl FnMut(QueuedPacket<'_>, &mut VerdictWriter),
-    ) -> Result<Received, IoError> {
+    ) -> Result<Received, QueueError> {
         let mut received = Received::default();
         let count = match self.batch.fill(self.socket.as_fd()) {
             Ok(count) => count,
@@ -236,7 +261,7 @@ impl PacketQueue {
     }
 
     /// Where verdicts go.
-    pub(crate) fn verdicts(&mut self) -> &mut VerdictWriter {
+    pub fn verdicts(&mut self) -> &mut VerdictWriter {
         &mut self.verdicts
     }
 }
@@ -248,11 +273,7 @@ impl VerdictWriter {
     /// # Errors
     /// As [`Self::flush`]; and a replacement longer than the kernel takes is refused, with the
     /// packet still owed its verdict.
-    pub(crate) fn verdict(
-        &mut self,
-        id: u32,
-        verdict: KernelVerdict<'_>,
-    ) -> Result<(), VerdictError> {
+    pub fn verdict(&mut self, id: u32, verdict: KernelVerdict<'_>) -> Result<(), VerdictError> {
         let (action, mark, payload) = match verdict {
             KernelVerdict::Accept => (Action::Accept, None, None),
             KernelVerdict::Replace(bytes) => (Action::Accept, None, Some(bytes)),
@@ -271,7 +292,7 @@ impl VerdictWriter {
     ///
     /// # Errors
     /// The socket failed.
-    pub(crate) fn flush(&mut self) -> Result<(), IoError> {
+    pub fn flush(&mut self) -> Result<(), QueueError> {
         if self.gathered.is_empty() {
             return Ok(());
         }
@@ -295,13 +316,19 @@ impl AsFd for PacketQueue {
     }
 }
 
+impl AsRawFd for PacketQueue {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
 /// Why a verdict was not given.
 #[derive(Debug)]
-pub(crate) enum VerdictError {
+pub enum VerdictError {
     /// The replacement is longer than the kernel takes.
     TooLong,
     /// The queue failed.
-    Queue(IoError),
+    Queue(QueueError),
 }
 
 /// Sends one setting and waits for the kernel's answer; before the rules are there, so nothing else
@@ -327,8 +354,8 @@ fn set(socket: &OwnedFd, queue: u16, setting: Setting) -> Result<(), Errno> {
     }
 }
 
-fn failed(doing: &'static str) -> impl FnOnce(Errno) -> IoError {
-    move |errno| IoError::Queue {
+fn failed(doing: &'static str) -> impl FnOnce(Errno) -> QueueError {
+    move |errno| QueueError::Queue {
         doing,
         source: io::Error::from(errno),
     }

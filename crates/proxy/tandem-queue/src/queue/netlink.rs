@@ -98,7 +98,7 @@ pub(super) struct PacketMessage<'a> {
 
 /// How much of a packet was copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub enum Extent {
     /// All of it.
     Whole,
     /// Its beginning: it is longer than the copy range.
