@@ -2,7 +2,7 @@
 # Makes sure that the tools which the make targets call are there.
 #
 #   scripts/ensure-tools.sh GROUP...      groups: rust build deny fuzz mutants models lab tunnels openssl visits interop
-#   browsers page cost package dns python fleet
+#   browsers page cost package dns python fleet udp
 #
 # Quiet and quick when nothing is missing. On Debian and Ubuntu, as root, it installs what is missing; elsewhere
 # it says what to install. It never installs a Rust toolchain: it says how.
@@ -64,10 +64,13 @@ compgen -G '/usr/lib/*/pdns/libremotebackend.so' >/dev/null || DNS_TOOLS+=(pdns-
 FLEET_TOOLS=(redis-server:redis-server redis-cli:redis-tools)
 ! command -v valkey-server >/dev/null || FLEET_TOOLS=(valkey-server:valkey-server valkey-cli:valkey-tools)
 
+# What speaks HTTP/3 and DNS through the tunnel.
+UDP_TOOLS=(gtlsclient:ngtcp2-client gtlsserver:ngtcp2-server dnsmasq:dnsmasq-base)
+
 # Servers whose packages bring a unit that would start them, command:unit.
 SERVICES=(
     nginx:nginx pdns_server:pdns sshd:ssh mosquitto:mosquitto dovecot:dovecot redis-server:redis-server
-    fcgiwrap:fcgiwrap.socket fcgiwrap:fcgiwrap
+    fcgiwrap:fcgiwrap.socket fcgiwrap:fcgiwrap gtlsserver:ngtcp2d
 )
 
 say() { printf 'tools: %s\n' "$*" >&2; }
@@ -248,6 +251,7 @@ for group in "$@"; do
         dns) ensure_commands "${DNS_TOOLS[@]}" || exit $? ;;
         python) ensure_python || exit $? ;;
         fleet) ensure_commands "${FLEET_TOOLS[@]}" || exit $? ;;
-        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, models, lab, tunnels, openssl, visits, interop, browsers, page, cost, package, dns, python, fleet)"; exit 2 ;;
+        udp) ensure_commands "${UDP_TOOLS[@]}" || exit $? ;;
+        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, models, lab, tunnels, openssl, visits, interop, browsers, page, cost, package, dns, python, fleet, udp)"; exit 2 ;;
     esac
 done

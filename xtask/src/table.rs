@@ -234,6 +234,7 @@ pub(crate) const LAYERS: &[Layer] = &[
             &[
                 STATUS,
                 TUNNEL,
+                QUEUE,
                 FIREWALL,
                 CHANNEL,
                 DAEMON,

@@ -265,6 +265,7 @@ fn exit_of_tunnel(error: &TunnelError) -> Exit {
         TunnelError::Setting { .. } => Exit::Usage,
         TunnelError::Daemon(error) => exit_of_daemon(error),
         TunnelError::Firewall(error) => exit_of_firewall(error),
+        TunnelError::Queue(error) => exit_of_queue(error),
         TunnelError::System { .. } => Exit::RunTime,
     }
 }

@@ -156,7 +156,7 @@ pub(crate) struct Settings {
     pub(crate) from: Option<Vec<String>>,
     /// With `link`: `redirect` (default) or `tproxy`.
     pub(crate) intercept: Option<String>,
-    /// With `link`: `pass` (default) or `reject`.
+    /// With `link`: `pass` (default), `reject` or `tunnel`.
     pub(crate) udp: Option<String>,
     /// With `link`: `pass` (default) or `fail`.
     pub(crate) when_down: Option<String>,

@@ -1,4 +1,5 @@
-//! Whole IP packets past the queue: over the link, or towards the near endpoint, forwarded or local.
+//! Whole IP packets past the queue: over the link, or towards the near endpoint, forwarded or
+//! local.
 //!
 //! Is not: the sockets (`tandem-queue`).
 //!

@@ -96,6 +96,8 @@ pub(crate) enum Tally {
     DatagramBytesToEndpoints,
     /// Datagrams of endpoints on this side for which the line had no room in time.
     DatagramsDropped,
+    /// Datagrams out of the link's queue that went on as they are.
+    DatagramsPassed,
     /// Datagrams of servers' programs that are no handshake key.
     RecordKeysMalformed,
     /// Sites' next chains that the other side was asked after.
@@ -113,7 +115,7 @@ pub(crate) enum Tally {
 
 impl Tally {
     /// All, for counters to be there from the start.
-    const ALL: [Tally; 44] = [
+    const ALL: [Tally; 45] = [
         Tally::RelaysRefused,
         Tally::RelaysWithoutTunnel,
         Tally::RelaysPassedWithoutTunnel,
@@ -152,6 +154,7 @@ impl Tally {
         Tally::DatagramsToEndpoints,
         Tally::DatagramBytesToEndpoints,
         Tally::DatagramsDropped,
+        Tally::DatagramsPassed,
         Tally::RecordKeysMalformed,
         Tally::RenewalsAsked,
         Tally::RenewalLinkBytes,
@@ -200,6 +203,7 @@ impl Tally {
             Tally::DatagramsToEndpoints => "datagrams_to_endpoints",
             Tally::DatagramBytesToEndpoints => "datagram_bytes_to_endpoints",
             Tally::DatagramsDropped => "datagrams_dropped",
+            Tally::DatagramsPassed => "datagrams_passed",
             Tally::RecordKeysMalformed => "tunnel_record_keys_malformed",
             Tally::RenewalsAsked => "renewals_asked",
             Tally::RenewalLinkBytes => "renewals_link_bytes",

@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout};
 use crate::admin;
 use crate::board::{Facts, Tally};
 use crate::config::{self, ClientAddresses, ClientSide, Renewals, WhenDown};
-use crate::datagrams::Associations;
+use crate::datagrams::{Associations, NearFlows, Queued, serve_queued};
 use crate::detour::Detour;
 use crate::dns::{Forwarder, Ports};
 use crate::endpoint::Endpoint;
@@ -195,7 +195,7 @@ struct Outside {
 async fn serve<T: Tunnel>(
     (keeper, keep): (Keeper<T>, impl Future<Output = ()> + Send + 'static),
     Outside {
-        ways_in,
+        mut ways_in,
         addresses,
         renewals,
         dns,
@@ -223,10 +223,11 @@ async fn serve<T: Tunnel>(
         async move { shared.over().await }
     };
     let gate = ways_in.gate();
+    let flows = NearFlows::new(Arc::clone(&keeper), Arc::clone(&gate), Arc::clone(shared));
+    let datagrams = take(ways_in.take_datagrams(), Arc::clone(&flows), detour.clone());
     let mut ways_in = tokio::spawn(ways_in.run(accepted, over));
     ready();
-    let associations =
-        Associations::new(Arc::clone(&keeper), Arc::clone(&gate), Arc::clone(shared));
+    let associations = Associations::new(flows);
     let relays = async {
         while let Some(taken) = arriving.recv().await {
             match taken {
@@ -244,6 +245,7 @@ async fn serve<T: Tunnel>(
         ended = &mut ways_in => ways_in_ended(ended),
         () = relays => Ok(()),
         ended = answer(dns, &keeper, shared) => ended,
+        ended = datagrams => ended,
         () = shared.upkeep(manager) => Ok(()),
         ended = shared.keys() => ended,
     };
@@ -255,6 +257,18 @@ async fn serve<T: Tunnel>(
         tunnel.farewell().await;
     }
     outcome.and(removed)
+}
+
+/// Takes UDP that would leave by the link, for ever, if that is wanted.
+async fn take<T: Tunnel>(
+    queued: Option<Queued>,
+    flows: Arc<NearFlows<T>>,
+    detour: Option<Detour>,
+) -> Result<(), TunnelError> {
+    match queued {
+        Some(queued) => serve_queued(flows, queued, detour).await,
+        None => pending().await,
+    }
 }
 
 /// Answers DNS, for ever, if that is wanted.

@@ -108,6 +108,8 @@ pub enum Udp {
     Pass,
     /// It is rejected, with an ICMP message to its sender.
     Reject,
+    /// It goes through the tunnel.
+    Tunnel,
 }
 
 /// By which target of the firewall connections of other machines are taken in. Those of this

@@ -81,6 +81,15 @@ impl Detour {
         self.wanted.notify_one();
     }
 
+    /// Whether somebody who comes now goes without the tunnel at once.
+    pub(crate) fn is_open(&self) -> bool {
+        let is_down = *self.standing.borrow() == Standing::Down;
+        if is_down {
+            self.wanted.notify_one();
+        }
+        is_down
+    }
+
     /// Watches the keeper's tunnel, and asks for one where somebody went without; for ever.
     pub(crate) async fn watch<T: Tunnel>(self, keeper: Arc<Keeper<T>>) {
         let ask = async {

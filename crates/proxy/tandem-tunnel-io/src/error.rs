@@ -9,6 +9,7 @@ use std::io;
 use tandem_channel::ChannelError;
 use tandem_daemon::DaemonError;
 use tandem_firewall::FirewallError;
+use tandem_queue::QueueError;
 
 /// Why a daemon of tunnel mode did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,9 @@ pub enum TunnelError {
     /// The firewall's rules, a privilege or the link.
     #[error(transparent)]
     Firewall(#[from] FirewallError),
+    /// The packet queue, or a raw socket.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
     /// The machine or a library refuses what is needed.
     #[error("{what}: {source}")]
     System {

@@ -30,7 +30,7 @@ use tokio::time::timeout;
 
 use crate::board::Board;
 use crate::config::{ClientSide, Link, WhenDown};
-use crate::datagrams::Association;
+use crate::datagrams::{Association, Queued};
 use crate::error::TunnelError;
 use crate::limits::ClientLimits;
 use head::HeadReader;
@@ -168,6 +168,11 @@ impl WaysIn {
     /// What each connection that is given on has to pass.
     pub(crate) fn gate(&self) -> Arc<Gate> {
         Arc::clone(&self.gate)
+    }
+
+    /// The queue of UDP that would leave by the link, where that is taken in.
+    pub(crate) fn take_datagrams(&mut self) -> Option<Queued> {
+        self.redirect.as_mut().and_then(Redirect::take_datagrams)
     }
 
     /// Gives what is taken in to `relays`, until `stop` is ready; then the rules are removed, and

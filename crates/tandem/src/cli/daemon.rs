@@ -181,12 +181,13 @@ pub(crate) struct TunnelClientArgs {
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["redirect", "tproxy"]), hide_possible_values = true)]
     pub(crate) intercept: Option<String>,
 
-    /// With `--link`, what happens to UDP to `--ports`, such as HTTP/3: `pass` or `reject`
-    /// [default: pass]
+    /// With `--link`, what happens to UDP to `--ports`, such as HTTP/3: `pass`,
+    /// `reject` or `tunnel` [default: pass]
     ///
     /// `pass`: it bypasses the tunnel. `reject`: it is refused with an ICMP error, so that browsers
-    /// use TCP at once, whose handshakes become shorter.
-    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["pass", "reject"]), hide_possible_values = true)]
+    /// use TCP at once, whose handshakes become shorter. `tunnel`: it goes through the tunnel;
+    /// needs `--intercept redirect`.
+    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["pass", "reject", "tunnel"]), hide_possible_values = true)]
     pub(crate) udp: Option<String>,
 
     /// With `--link`, what happens to new connections while the tunnel is down: `pass` or `fail`

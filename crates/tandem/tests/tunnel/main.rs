@@ -21,4 +21,5 @@ mod sealed;
 mod secrets;
 mod tariff;
 mod udp;
+mod udp_link;
 mod ways;

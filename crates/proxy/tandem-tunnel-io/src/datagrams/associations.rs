@@ -4,45 +4,25 @@
 //! Is not: SOCKS's bytes (`intake/socks.rs`).
 //!
 //! Invariants: an association ends with the connection on which it was asked for; it takes
-//! datagrams of one address of that client's alone; associations and flows are bounded in number,
-//! in all and for each client. The stream of a flow that is over ends with the next opening, or
-//! with the tunnel: so no packet crosses for it.
+//! datagrams of one address of that client's alone; associations are bounded in number, in all and
+//! for each client.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use tandem_daemon::places::{Place, Places, Share};
-use tandem_engine::PeerId;
-use tandem_link::tunnel::{FlowOpen, MAX_PAYLOAD, Target};
-use tandem_tunnel::{Action, FlowSide, NEAR_IDLE};
+use tandem_daemon::places::{Places, Share};
+use tandem_link::tunnel::{MAX_PAYLOAD, Target};
+use tandem_tunnel::Action;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpStream, UdpSocket};
-use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
 
-use super::endpoint::{Endpoint as _, Program, Server, may_pass};
-use super::flow_task::{Begun, FlowTask, Over};
+use super::endpoint::{Back, Program, may_pass};
+use super::near::{Inlet, MAX_OPEN, MAX_OPEN_EACH, NearFlows, Opening};
 use crate::board::Tally;
-use crate::intake::{Gate, datagram, datagram_header};
-use crate::keeper::{Keeper, Leased};
-use crate::shared::Shared;
-use crate::transport::{Receiving as _, Sending as _, Stream, Tunnel};
-
-/// Associations, and flows, in all and of one client, which may be the proxy of a whole network.
-const MAX_OPEN: usize = 1024;
-const MAX_OPEN_EACH: usize = 256;
-
-/// Payloads that wait for a flow which has no stream yet, or whose task has no time.
-const MAX_WAITING: usize = 32;
-
-/// Streams of flows that are over, whose end has not crossed.
-const MAX_RESTED: usize = 64;
-
-/// A flow that the other side has refused is not asked for again so soon.
-const REFUSED: Duration = Duration::from_secs(10);
+use crate::intake::{datagram, datagram_header};
+use crate::transport::Tunnel;
 
 /// A client's leave to send datagrams.
 #[derive(Debug)]
@@ -59,30 +39,26 @@ pub(crate) struct Association {
 
 /// See the module.
 pub(crate) struct Associations<T: Tunnel> {
-    keeper: Arc<Keeper<T>>,
-    gate: Arc<Gate>,
-    shared: Arc<Shared>,
+    flows: Arc<NearFlows<T>>,
     places: Arc<Places<IpAddr>>,
-    flow_places: Arc<Places<IpAddr>>,
-    rested: Mutex<Vec<Stream<T::Sending, T::Receiving>>>,
 }
 
 impl<T: Tunnel> Associations<T> {
-    pub(crate) fn new(keeper: Arc<Keeper<T>>, gate: Arc<Gate>, shared: Arc<Shared>) -> Arc<Self> {
+    pub(crate) fn new(flows: Arc<NearFlows<T>>) -> Arc<Self> {
         Arc::new(Self {
-            keeper,
-            gate,
-            shared,
+            flows,
+            // As many as flows: each has at least one.
             places: Places::new(MAX_OPEN, Share::AtMost(MAX_OPEN_EACH)),
-            flow_places: Places::new(MAX_OPEN, Share::AtMost(MAX_OPEN_EACH)),
-            rested: Mutex::default(),
         })
     }
 
     /// Serves an association in a task of its own. One too many is closed.
     pub(crate) fn admit(self: &Arc<Self>, association: Association) {
         let Some(place) = self.places.take(association.client) else {
-            self.shared.board.count(Tally::DatagramFlowsRefused, 1);
+            self.flows
+                .shared
+                .board
+                .count(Tally::DatagramFlowsRefused, 1);
             return;
         };
         let all = Arc::clone(self);
@@ -100,7 +76,7 @@ impl<T: Tunnel> Associations<T> {
             port,
         } = association;
         let mut talk = Talk {
-            all: Arc::clone(self),
+            all: Arc::clone(&self.flows),
             relay: Arc::new(relay),
             client,
             address: port.map(|port| SocketAddr::new(client, port.get())),
@@ -127,114 +103,20 @@ impl<T: Tunnel> Associations<T> {
                     Ok(0) | Err(_) => return,
                     Ok(_) => {}
                 },
-                () = self.shared.over() => return,
+                () = self.flows.shared.over() => return,
             }
-        }
-    }
-
-    /// Carries a flow through the tunnel until it is over.
-    async fn through_tunnel(&self, target: Target, client: IpAddr, mut program: Program) {
-        let mut to_send = Vec::new();
-        if (FlowOpen { target }).write(&mut to_send).is_none() {
-            return;
-        }
-        let opened = tokio::select! {
-            opened = self.keeper.stream() => opened,
-            () = self.shared.over() => return,
-        };
-        let Some(Leased { mut stream, lease }) = opened else {
-            self.shared.board.count(Tally::RelaysWithoutTunnel, 1);
-            return;
-        };
-        self.end_rested();
-        let task = FlowTask {
-            side: FlowSide::Near,
-            endpoint: &mut program,
-            stream: &mut stream,
-            begun: Begun::ToSend(to_send),
-            meter: self.gate.meter(client),
-            shared: &self.shared,
-        };
-        let over = task.run().await;
-        drop(lease);
-        match over {
-            Over::Rested => self.rest(stream),
-            Over::Ended | Over::Malformed | Over::Lost => {}
-            Over::Refused => {
-                self.shared.board.count(Tally::DatagramFlowsEndedByPeer, 1);
-                // What is sent meanwhile would cross the link in vain.
-                let refused = async { while program.next().await.is_some() {} };
-                let _ = timeout(REFUSED, refused).await;
-            }
-        }
-    }
-
-    /// Carries a flow from here, as a rule says, until the client has said nothing for long.
-    async fn direct(&self, target: Target, client: IpAddr, mut program: Program) {
-        let dialed = self
-            .gate
-            .dialer_of(client)
-            .datagrams(target, PeerId::OTHER_END)
-            .await;
-        let Ok(socket) = dialed else {
-            return;
-        };
-        let mut server = Server(socket);
-        let mut rested = Box::pin(sleep(NEAR_IDLE));
-        loop {
-            tokio::select! {
-                payload = program.next() => match payload {
-                    Some(payload) => {
-                        server.give(&payload);
-                        rested.set(sleep(NEAR_IDLE));
-                    }
-                    None => return,
-                },
-                payload = server.next() => match payload {
-                    Some(payload) => program.give(&payload),
-                    None => return,
-                },
-                () = &mut rested => return,
-                () = self.shared.over() => return,
-            }
-        }
-    }
-
-    /// Keeps the stream of a flow that is over until its end costs no packet.
-    fn rest(&self, stream: Stream<T::Sending, T::Receiving>) {
-        let mut rested = self.rested.lock().unwrap_or_else(PoisonError::into_inner);
-        rested.push(stream);
-        let are_too_many = rested.len() > MAX_RESTED;
-        drop(rested);
-        if are_too_many {
-            self.end_rested();
-        }
-    }
-
-    fn end_rested(&self) {
-        let rested = {
-            let mut rested = self.rested.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::take(&mut *rested)
-        };
-        for Stream {
-            mut sending,
-            mut receiving,
-        } in rested
-        {
-            sending.finish();
-            receiving.stop(0);
         }
     }
 }
 
 /// What one program sends.
 struct Talk<T: Tunnel> {
-    all: Arc<Associations<T>>,
+    all: Arc<NearFlows<T>>,
     relay: Arc<UdpSocket>,
     client: IpAddr,
     /// From where it sends: the first address of the client's from which anything came.
     address: Option<SocketAddr>,
-    flows: HashMap<Target, mpsc::Sender<Vec<u8>>>,
+    flows: HashMap<Target, Inlet>,
 }
 
 impl<T: Tunnel> Talk<T> {
@@ -251,14 +133,11 @@ impl<T: Tunnel> Talk<T> {
             return;
         };
         self.address = Some(from);
-        if self.flows.get(&target).is_none_or(mpsc::Sender::is_closed) && !self.open(&target, from)
-        {
+        if self.flows.get(&target).is_none_or(Inlet::is_closed) && !self.open(&target, from) {
             return;
         }
-        if let Some(flow) = self.flows.get(&target)
-            && flow.try_send(payload.to_vec()).is_err()
-        {
-            self.all.shared.board.count(Tally::DatagramsDropped, 1);
+        if let Some(flow) = self.flows.get(&target) {
+            self.all.put(flow, payload);
         }
     }
 
@@ -270,36 +149,24 @@ impl<T: Tunnel> Talk<T> {
         if action == Action::Refuse {
             return false;
         }
-        let Some(place) = all.flow_places.take(client) else {
-            all.shared.board.count(Tally::DatagramFlowsRefused, 1);
-            return false;
+        let opening = Opening {
+            client,
+            target: target.clone(),
+            action,
+            detour: None,
         };
-        let (flow, payloads) = mpsc::channel(MAX_WAITING);
-        let program = Program {
+        let program = |payloads| Program {
             payloads,
-            relay: Arc::clone(&self.relay),
-            address,
-            header: datagram_header(target),
+            back: Back::Socks {
+                relay: Arc::clone(&self.relay),
+                address,
+                header: datagram_header(target),
+            },
         };
-        self.flows.insert(target.clone(), flow);
-        tracing::debug!(%client, %target, "a flow of UDP");
-        tokio::spawn(carry(all, target.clone(), program, action, place));
+        match all.open(opening, program) {
+            Some(flow) => self.flows.insert(target.clone(), flow),
+            None => return false,
+        };
         true
     }
-}
-
-async fn carry<T: Tunnel>(
-    all: Arc<Associations<T>>,
-    target: Target,
-    program: Program,
-    action: Action,
-    place: Place<IpAddr>,
-) {
-    let client = program.address.ip();
-    match action {
-        Action::Tunnel => all.through_tunnel(target, client, program).await,
-        Action::Direct => all.direct(target, client, program).await,
-        Action::Refuse => {}
-    }
-    drop(place);
 }

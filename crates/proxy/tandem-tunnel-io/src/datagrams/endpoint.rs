@@ -1,4 +1,4 @@
-//! The two endpoints of a flow, each at its side: a program that speaks SOCKS5, and a server.
+//! The two endpoints of a flow, each at its side: a program, and a server.
 //!
 //! Is not: the flow.
 //!
@@ -8,79 +8,174 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tandem_link::tunnel::MAX_PAYLOAD;
+use tandem_link::tunnel::{Ending, MAX_PAYLOAD};
+use tokio::io::{Interest, Ready};
 use tokio::net::UdpSocket;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use super::answers::{Answers, Pair};
 
 /// An endpoint of a flow.
 pub(super) trait Endpoint: Send {
-    /// Its next payload; `None`: it has gone. It may be given up at any await point.
-    fn next(&mut self) -> impl Future<Output = Option<Vec<u8>>> + Send;
+    /// Its next payload. It may be given up at any await point.
+    ///
+    /// # Errors
+    /// None comes.
+    fn next(&mut self) -> impl Future<Output = Result<Vec<u8>, Gone>> + Send;
 
     /// Gives it a payload.
-    fn give(&self, payload: &[u8]);
+    fn give(&mut self, payload: &[u8]);
 }
 
-/// A program that speaks SOCKS5, and what it sends to one target.
+/// Why an endpoint says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// It has left.
+    Left,
+    /// A payload did not reach it, for this reason.
+    Unreachable(Ending),
+}
+
+/// A payload of a client's, and its share of the room for those that wait.
+pub(super) struct Payload {
+    pub(super) bytes: Vec<u8>,
+    pub(super) _room: OwnedSemaphorePermit,
+}
+
+/// A program, and what it sends to one target.
 pub(super) struct Program {
-    pub(super) payloads: mpsc::Receiver<Vec<u8>>,
-    /// Where it sends to and receives.
-    pub(super) relay: Arc<UdpSocket>,
-    pub(super) address: SocketAddr,
-    /// In front of each payload of this target's.
-    pub(super) header: Vec<u8>,
+    pub(super) payloads: mpsc::Receiver<Payload>,
+    pub(super) back: Back,
+}
+
+/// How answers get to a program.
+pub(super) enum Back {
+    /// It speaks SOCKS5.
+    Socks {
+        /// Where it sends to and receives.
+        relay: Arc<UdpSocket>,
+        address: SocketAddr,
+        /// In front of each payload of this target's.
+        header: Vec<u8>,
+    },
+    /// It takes them for the server's.
+    Raw { answers: Arc<Answers>, pair: Pair },
+}
+
+impl Program {
+    /// Tells it that its payloads do not arrive, if that can be said.
+    pub(super) fn refuse(&self, why: Ending) {
+        match &self.back {
+            // It has no message for that.
+            Back::Socks { .. } => {}
+            Back::Raw { answers, pair } => answers.refuse(*pair, why),
+        }
+    }
 }
 
 impl Endpoint for Program {
-    async fn next(&mut self) -> Option<Vec<u8>> {
-        self.payloads.recv().await
+    async fn next(&mut self) -> Result<Vec<u8>, Gone> {
+        let payload = self.payloads.recv().await;
+        payload.map(|payload| payload.bytes).ok_or(Gone::Left)
     }
 
-    fn give(&self, payload: &[u8]) {
-        let datagram = [&self.header, payload].concat();
-        // A socket that is full loses it, as a network does.
-        let _ = self.relay.try_send_to(&datagram, self.address);
+    fn give(&mut self, payload: &[u8]) {
+        match &self.back {
+            Back::Socks {
+                relay,
+                address,
+                header,
+            } => {
+                let datagram = [header, payload].concat();
+                // A socket that is full loses it, as a network does.
+                let _ = relay.try_send_to(&datagram, *address);
+            }
+            Back::Raw { answers, pair } => answers.give(*pair, payload),
+        }
     }
 }
 
 /// A server, by a socket that is connected to it.
-pub(super) struct Server(pub(super) UdpSocket);
+pub(super) struct Server {
+    socket: UdpSocket,
+    /// What became of the last payload.
+    failed: Option<Ending>,
+}
+
+impl Server {
+    pub(super) fn new(socket: UdpSocket) -> Self {
+        Self {
+            socket,
+            failed: None,
+        }
+    }
+}
 
 impl Endpoint for Server {
-    async fn next(&mut self) -> Option<Vec<u8>> {
+    async fn next(&mut self) -> Result<Vec<u8>, Gone> {
         loop {
-            self.0.readable().await.ok()?;
-            match received(&self.0) {
-                Ok(payload) => return Some(payload),
-                Err(error) if may_pass(&error) => {}
+            if let Some(why) = self.failed.take() {
+                return Err(Gone::Unreachable(why));
+            }
+            let ready = self
+                .socket
+                .ready(Interest::READABLE | Interest::ERROR)
+                .await;
+            match ready.and_then(|ready| received(&self.socket, ready)) {
+                Ok(payload) => return Ok(payload),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => {
-                    tracing::debug!(%error, "a socket of a flow");
-                    return None;
+                    self.failed = unreachable(&error);
+                    if self.failed.is_none() {
+                        tracing::debug!(%error, "a socket of a flow");
+                        return Err(Gone::Left);
+                    }
                 }
             }
         }
     }
 
-    fn give(&self, payload: &[u8]) {
-        let _ = self.0.try_send(payload);
+    fn give(&mut self, payload: &[u8]) {
+        // What is said first became of an earlier payload, and this one has not left.
+        if let Err(error) = self.socket.try_send(payload)
+            && let Some(why) = unreachable(&error)
+        {
+            self.failed = Some(why);
+            let _ = self.socket.try_send(payload);
+        }
     }
 }
 
-fn received(socket: &UdpSocket) -> io::Result<Vec<u8>> {
+fn received(socket: &UdpSocket, ready: Ready) -> io::Result<Vec<u8>> {
+    if ready.is_error() {
+        // What comes from now on wakes anew.
+        let _ = socket.try_io(Interest::ERROR, || {
+            Err::<(), _>(ErrorKind::WouldBlock.into())
+        });
+        if let Some(error) = socket.take_error()? {
+            return Err(error);
+        }
+    }
     let mut payload = Vec::with_capacity(MAX_PAYLOAD);
     socket.try_recv_buf(&mut payload)?;
     payload.shrink_to_fit();
     Ok(payload)
 }
 
-/// Whether it says something of one datagram alone: nothing has come, or an ICMP message was the
-/// answer to one (RFC 1122, section 4.1.3.3). UDP knows of no broken connection.
+/// Whether an ICMP message was the answer to a datagram, or there is no way (RFC 1122, section
+/// 4.1.3.3). UDP knows of no broken connection.
+fn unreachable(error: &io::Error) -> Option<Ending> {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => Some(Ending::Refused),
+        ErrorKind::HostUnreachable => Some(Ending::HostUnreachable),
+        ErrorKind::NetworkUnreachable => Some(Ending::NetworkUnreachable),
+        // Administratively prohibited, in IPv6 (`icmpv6_err_convert` in net/ipv6/icmp.c).
+        ErrorKind::PermissionDenied => Some(Ending::NotAllowed),
+        _ => None,
+    }
+}
+
+/// Whether it says something of one datagram alone: nothing has come, or one did not arrive.
 pub(super) fn may_pass(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::WouldBlock
-            | ErrorKind::ConnectionRefused
-            | ErrorKind::HostUnreachable
-            | ErrorKind::NetworkUnreachable
-    )
+    error.kind() == ErrorKind::WouldBlock || unreachable(error).is_some()
 }

@@ -2,8 +2,9 @@
 //!
 //! Is not: what is allowed (`dial.rs`).
 //!
-//! Invariants: a flow that cannot be served is refused with its reason; when nothing comes of the
-//! client any more the socket goes, and the other side hears nothing of that.
+//! Invariants: a flow that cannot be served, or whose server cannot be reached, is broken off with
+//! its reason; when nothing comes of the client any more the socket goes, and the other side hears
+//! nothing of that.
 
 use std::sync::Arc;
 
@@ -61,7 +62,7 @@ impl FarFlows {
             self.shared.board.count(Tally::DatagramFlowsRefused, 1);
             Ending::Overloaded
         })?;
-        let mut server = Server(self.dialer.datagrams(open.target, peer).await?);
+        let mut server = Server::new(self.dialer.datagrams(open.target, peer).await?);
         let task = FlowTask {
             side: FlowSide::Far,
             endpoint: &mut server,

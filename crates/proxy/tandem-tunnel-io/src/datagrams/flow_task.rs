@@ -9,7 +9,7 @@ use tandem_link::tunnel::Ending;
 use tandem_tunnel::{Crossing, Flow, FlowSide, Standing};
 use tokio::time::{Instant, sleep_until};
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Gone};
 use crate::board::Tally;
 use crate::limits::Meter;
 use crate::shared::Shared;
@@ -41,8 +41,8 @@ pub(super) enum Over {
     Rested,
     /// The other side has ended it in order, or this side ends.
     Ended,
-    /// The other side gave it up.
-    Refused,
+    /// The other side gave it up, for this reason.
+    Refused(Ending),
     /// The tunnel is lost.
     Lost,
     /// The other side sent what is none of its messages.
@@ -51,7 +51,7 @@ pub(super) enum Over {
 
 /// What happens next.
 enum Next {
-    Said(Option<Vec<u8>>),
+    Said(Result<Vec<u8>, Gone>),
     Heard(Vec<u8>),
     Read(Result<Option<Vec<u8>>, Broken>),
     Written(Result<usize, Broken>),
@@ -90,7 +90,7 @@ impl<E: Endpoint, S: Sending, R: Receiving> FlowTask<'_, E, S, R> {
                 }
             },
         };
-        let give = |endpoint: &E, payload: &[u8]| {
+        let give = |endpoint: &mut E, payload: &[u8]| {
             board.count(Tally::DatagramsToEndpoints, 1);
             board.count(Tally::DatagramBytesToEndpoints, payload.len());
             endpoint.give(payload);
@@ -138,7 +138,7 @@ impl<E: Endpoint, S: Sending, R: Receiving> FlowTask<'_, E, S, R> {
                 () = shared.over() => Next::Ended,
             };
             match next {
-                Next::Said(Some(payload)) => {
+                Next::Said(Ok(payload)) => {
                     board.count(Tally::DatagramsFromEndpoints, 1);
                     board.count(Tally::DatagramBytesFromEndpoints, payload.len());
                     flow.take(payload, clocks.now());
@@ -170,11 +170,16 @@ impl<E: Endpoint, S: Sending, R: Receiving> FlowTask<'_, E, S, R> {
                         None => {}
                     }
                 }
-                Next::Said(None) | Next::Rested => return Over::Rested,
+                // The client hears of it what it would hear without the proxies.
+                Next::Said(Err(Gone::Unreachable(why))) => {
+                    stream.break_off(why);
+                    return Over::Ended;
+                }
+                Next::Said(Err(Gone::Left)) | Next::Rested => return Over::Rested,
                 Next::Read(Ok(None)) | Next::Ended => return Over::Ended,
                 Next::Read(Err(why)) | Next::Written(Err(why)) => {
                     return match why {
-                        Broken::ByPeer(_) => Over::Refused,
+                        Broken::ByPeer(code) => Over::Refused(Ending::from_code(code)),
                         Broken::Lost => Over::Lost,
                     };
                 }

@@ -11,6 +11,8 @@
 //! | nat PREROUTING `-i IFACE` | in place of these where interfaces are named: from each of them |
 //! | mangle PREROUTING | with TPROXY, in place of nat PREROUTING |
 //! | filter OUTPUT, FORWARD `-o LINK` | for UDP that is to be rejected |
+//! | mangle POSTROUTING `-o LINK` | for UDP that is to go through the tunnel; OUTPUT and FORWARD where interfaces are named |
+//! | raw OUTPUT | answers to that UDP |
 //!
 //! A connection of another machine can be taken in PREROUTING only, before the kernel has looked up
 //! its route, and no match of iptables looks it up there. So all of them are taken, and
@@ -32,12 +34,16 @@ use nix::sys::socket::sockopt::{Ip6tOriginalDst, OriginalDst};
 use socket2::{Domain, Protocol, Socket, Type};
 use tandem_firewall::lock::{InstanceLock, StartLock};
 use tandem_firewall::{Firewall, Link, LinkName, Owner, RuleSet, RulesKeeper, Sight, privilege};
+use tandem_queue::QueueError;
+use tandem_queue::queue::PacketQueue;
+use tandem_queue::raw::{RawSockets, Routing};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::route;
 use crate::config::{self, Intercept, Udp, WhenDown};
+use crate::datagrams::Queued;
 use crate::error::TunnelError;
-use rules::rules;
+use rules::{queue_number, rules};
 
 mod rules;
 
@@ -53,6 +59,7 @@ pub(super) struct Redirect {
     // Fields are dropped in this order.
     rules: RulesKeeper,
     listeners: Vec<TcpListener>,
+    datagrams: Option<Queued>,
     to: LedTo,
     mark: Option<u32>,
     _instance: InstanceLock,
@@ -83,6 +90,10 @@ impl<'a> Taken<'a> {
     fn of(config: &'a config::Link) -> Result<Self, TunnelError> {
         let link = LinkName::new(&config.interface)?;
         Link::find(&link)?;
+        if (config.udp, config.intercept) == (Udp::Tunnel, Intercept::Tproxy) {
+            let problem = "`tunnel` needs `--intercept redirect`";
+            return Err(TunnelError::setting("udp", problem));
+        }
         let from = config.from.iter().map(|name| {
             LinkName::new(name).map_err(|_| {
                 let name = name.escape_debug();
@@ -116,6 +127,8 @@ struct Marks {
     own: Option<u32>,
     /// Of what is delivered to this machine's sockets, with TPROXY.
     delivered: Option<u32>,
+    /// Of answers to UDP, which the daemon makes.
+    answers: Option<u32>,
 }
 
 impl Marks {
@@ -137,7 +150,18 @@ impl Marks {
                 Some(firewall.free_mark(&chain, sight, own.unwrap_or_default())?)
             }
         };
-        Ok(Self { own, delivered })
+        let answers = match taken.udp {
+            Udp::Pass | Udp::Reject => None,
+            Udp::Tunnel => {
+                let others = own.unwrap_or_default() | delivered.unwrap_or_default();
+                Some(firewall.free_mark(&chain, sight, others)?)
+            }
+        };
+        Ok(Self {
+            own,
+            delivered,
+            answers,
+        })
     }
 }
 
@@ -172,11 +196,13 @@ impl Redirect {
         let marks = Marks::choose(own, &firewall, &taken, Sight::Full)?;
         let rules = rules(&taken, port, marks);
         firewall.try_features(&rules)?;
+        let datagrams = marks.answers.map(|mark| queued(&link, mark)).transpose()?;
         // The keeper itself says what it does.
         let rules = RulesKeeper::start(firewall.install(rules)?.guarded()?, |_| {})?;
         Ok(Self {
             rules,
             listeners,
+            datagrams,
             to: LedTo { link, port },
             mark: marks.own,
             _instance: instance,
@@ -187,6 +213,11 @@ impl Redirect {
     /// are removed.
     pub(super) fn take_listeners(&mut self) -> Vec<TcpListener> {
         std::mem::take(&mut self.listeners)
+    }
+
+    /// The queue of UDP, where that is taken. Whoever has it reads it until the rules are removed.
+    pub(super) fn take_datagrams(&mut self) -> Option<Queued> {
+        self.datagrams.take()
     }
 
     /// Where the rules lead.
@@ -210,6 +241,14 @@ impl Redirect {
             Err(_) => Ok(()),
         }
     }
+}
+
+/// The queue of UDP, and sockets whose packets have this mark.
+fn queued(link: &LinkName, mark: u32) -> Result<Queued, QueueError> {
+    Ok(Queued {
+        queue: PacketQueue::bind(queue_number(link))?,
+        answers: RawSockets::open(Routing::AsRouted, mark)?,
+    })
 }
 
 /// What [`Redirect::open`] would have the firewall do, as input for a shell. Changes nothing.

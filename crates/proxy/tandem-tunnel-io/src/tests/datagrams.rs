@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::{KEY, Pair, bytes, counter, echo, exchanged, soon};
 use crate::board::Board;
-use crate::datagrams::{Association, Associations};
+use crate::datagrams::{Association, Associations, NearFlows};
 use crate::intake::{datagram, datagram_header};
 use crate::keeper::Leased;
 use crate::line::Line;
@@ -110,11 +110,11 @@ impl Program {
 }
 
 fn associations(pair: &Pair) -> Arc<Associations<crate::transport::any::Any>> {
-    Associations::new(
+    Associations::new(NearFlows::new(
         Arc::clone(&pair.keeper),
         Arc::clone(&pair.gate),
         Arc::clone(&pair.client_side),
-    )
+    ))
 }
 
 /// A server that sends back what it gets.
@@ -189,6 +189,39 @@ async fn targets_that_are_not_allowed_get_nothing() {
     program.hears_nothing(&target).await;
     assert_eq!(counter(&pair.server_side.board, "servers_not_allowed"), 1);
     assert!(server.try_recv(&mut [0; 16]).is_err());
+}
+
+/// A refused flow is asked for again before long: the server may be there by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_nobody_has_the_port_of_ends_its_flow_and_may_come_later() {
+    for over in [Over::Udp, Over::Tcp] {
+        let pair = Pair::start(over).await;
+        let program = Program::of(&pair).await;
+        let port = bound().await;
+        let (address, target) = (address_of(&port), Target::Address(address_of(&port)));
+        drop(port);
+        program.says(&target, b"anybody?").await;
+        let ended = || counter(&pair.client_side.board, "datagram_flows_ended_by_peer");
+        comes_true("it is known here", || ended() == 1).await;
+        comes_true("its socket is gone", || {
+            gauge(&pair.server_side.board, "datagram_flows") == 0
+        })
+        .await;
+        let server = UdpSocket::bind(address).await.expect("it is free again");
+        let mut room = [0; 16];
+        let heard = async {
+            loop {
+                program.says(&target, b"anybody?").await;
+                let heard = timeout(AGAIN, server.recv_from(&mut room)).await;
+                if let Ok(heard) = heard {
+                    return heard.expect("it comes");
+                }
+            }
+        };
+        let (_, flow) = soon(heard).await;
+        server.send_to(b"me", flow).await.expect("bound");
+        assert_eq!(soon(program.hears()).await, (target, b"me".to_vec()));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

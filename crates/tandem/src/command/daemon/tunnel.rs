@@ -323,9 +323,10 @@ fn udp(said: Option<&str>) -> Result<Udp, SettingsError> {
     match said {
         None | Some("pass") => Ok(Udp::Pass),
         Some("reject") => Ok(Udp::Reject),
+        Some("tunnel") => Ok(Udp::Tunnel),
         Some(other) => Err(SettingsError::value(
             "udp",
-            format!("`{other}` is neither `pass` nor `reject`"),
+            format!("`{other}` is neither `pass`, `reject` nor `tunnel`"),
         )),
     }
 }

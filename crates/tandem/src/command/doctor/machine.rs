@@ -108,6 +108,7 @@ fn udp(udp: config::Udp) -> Check {
             "HTTP/3 bypasses the tunnel, and saves nothing; `--udp reject` makes browsers use TCP"
         }
         config::Udp::Reject => "HTTP/3 is refused; browsers use TCP",
+        config::Udp::Tunnel => "HTTP/3 crosses the tunnel, and saves nothing",
     };
     Check::ok("udp", text)
 }

@@ -13,6 +13,7 @@
 use std::net::SocketAddr;
 
 use tandem_firewall::{LinkName, Owner, RuleSet, Table, TableRules, Trial, port_lists};
+use tandem_queue::queue::number_for;
 
 use super::{Marks, Taken};
 use crate::config::{Intercept, Udp};
@@ -25,6 +26,14 @@ const OWN_SOCKETS: &str = "-p tcp -m socket --transparent";
 
 /// By default that is with "port unreachable", of ICMP and of ICMPv6 (iptables-extensions(8)).
 const REJECT: &str = "-p udp -j REJECT";
+
+/// What is no business of the tunnel's: flows that are older than the daemon, or pass it since it
+/// was down, as far as the kernel tracks them; and those whose destination is translated, since
+/// what comes back of them has to be translated, too.
+const TRACKED: &str = "-m conntrack --ctstate ESTABLISHED,RELATED,DNAT -j RETURN";
+
+/// Neighbours on the link that are many.
+const TO_MANY: &str = "-m addrtype ! --dst-type UNICAST -j RETURN";
 
 /// The protocol over IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +70,7 @@ pub(super) fn rules(taken: &Taken<'_>, to: u16, marks: Marks) -> RuleSet {
         ));
     }
     match taken.udp {
-        Udp::Pass => {}
+        Udp::Pass | Udp::Tunnel => {}
         Udp::Reject => {
             tables.push(rejected(taken, marks.own));
             trials.push(trial(
@@ -71,6 +80,11 @@ pub(super) fn rules(taken: &Taken<'_>, to: u16, marks: Marks) -> RuleSet {
                 REJECT,
             ));
         }
+    }
+    if let Some(mark) = marks.answers {
+        let queue = queue_number(&taken.link);
+        tables.extend([queued(taken, queue, marks.own), untracked(mark)]);
+        trials.extend(trials_of_queue(queue));
     }
     let rules = RuleSet::new(Owner::Tunnel, &taken.link, tables, trials);
     match marks.delivered {
@@ -129,6 +143,82 @@ fn rejected(taken: &Taken<'_>, own: Option<u32>) -> TableRules {
         rules,
         jumps: jumps(taken, Over::Udp, &hooks),
     }
+}
+
+/// What takes UDP of this machine and of those it serves out of the kernel. After the firewall's
+/// own rules, so that these decide who may send, and before the source is translated; rules of
+/// FORWARD come before that, and are needed where interfaces are named.
+fn queued(taken: &Taken<'_>, queue: u16, own: Option<u32>) -> TableRules {
+    let link = &taken.link;
+    let hooks = match taken.from.as_slice() {
+        [] => vec![format!("POSTROUTING -o {link}")],
+        from => {
+            let by = |interface: &LinkName| format!("FORWARD -i {interface} -o {link}");
+            let mut hooks: Vec<String> = from.iter().map(by).collect();
+            hooks.push(format!("OUTPUT -o {link}"));
+            hooks
+        }
+    };
+    let mut rules = vec![TO_MANY.to_owned(), not_to(taken.peer, Over::Udp)];
+    rules.extend(own.map(not_marked));
+    rules.push(TRACKED.to_owned());
+    rules.push(to_queue(queue));
+    TableRules {
+        table: Table::Mangle,
+        rules,
+        jumps: jumps(taken, Over::Udp, &hooks),
+    }
+}
+
+/// Nobody reads the queue when the daemon has been killed: then UDP passes.
+fn to_queue(queue: u16) -> String {
+    format!("-j NFQUEUE --queue-num {queue} --queue-bypass")
+}
+
+/// The queue of what is taken out for a link.
+pub(super) fn queue_number(link: &LinkName) -> u16 {
+    number_for("client-side", link)
+}
+
+/// What keeps answers that the daemon makes from being tracked: the kernel knows nothing of what
+/// they answer, and would take the client for the one who answers.
+fn untracked(mark: u32) -> TableRules {
+    TableRules {
+        table: Table::Raw,
+        rules: vec![format!(
+            "-m mark --mark {mark:#x}/{mark:#x} -j CT --notrack"
+        )],
+        jumps: vec!["OUTPUT".to_owned()],
+    }
+}
+
+fn trials_of_queue(queue: u16) -> [Trial; 4] {
+    [
+        trial(
+            Table::Mangle,
+            "the match addrtype",
+            "CONFIG_NETFILTER_XT_MATCH_ADDRTYPE",
+            TO_MANY,
+        ),
+        trial(
+            Table::Mangle,
+            "the match conntrack",
+            "CONFIG_NETFILTER_XT_MATCH_CONNTRACK",
+            TRACKED,
+        ),
+        trial(
+            Table::Mangle,
+            "the target NFQUEUE",
+            "CONFIG_NETFILTER_XT_TARGET_NFQUEUE",
+            &to_queue(queue),
+        ),
+        trial(
+            Table::Raw,
+            "the target CT",
+            "CONFIG_NETFILTER_XT_TARGET_CT",
+            "-j CT --notrack",
+        ),
+    ]
 }
 
 /// Where packets of other machines come by that may leave by the link.

@@ -40,6 +40,7 @@ fn taken<'a>(from: &[&str], ports: &'a [u16]) -> Taken<'a> {
 const MARKS: Marks = Marks {
     own: None,
     delivered: None,
+    answers: None,
 };
 
 /// The server side.
@@ -139,6 +140,50 @@ COMMIT
     assert!(text.ends_with(expected), "{text}");
 }
 
+const UDP_TO_THE_TUNNEL: &str = "\
+*mangle
+:tandem-t-lnk0 - [0:0]
+-A tandem-t-lnk0 -m addrtype ! --dst-type UNICAST -j RETURN
+-A tandem-t-lnk0 -4 -p udp -d 192.0.2.1 --dport 443 -j RETURN
+-A tandem-t-lnk0 -m mark --mark 0x40000000/0x40000000 -j RETURN
+-A tandem-t-lnk0 -m conntrack --ctstate ESTABLISHED,RELATED,DNAT -j RETURN
+-A tandem-t-lnk0 -j NFQUEUE --queue-num NUMBER --queue-bypass
+-A POSTROUTING -o lnk0 -p udp -m multiport --dports 443 -j tandem-t-lnk0
+COMMIT
+*raw
+:tandem-t-lnk0 - [0:0]
+-A tandem-t-lnk0 -m mark --mark 0x20000000/0x20000000 -j CT --notrack
+-A OUTPUT -j tandem-t-lnk0
+COMMIT
+";
+
+#[test]
+fn udp_for_the_tunnel_is_queued_behind_the_firewalls_own_rules_and_answers_are_not_tracked() {
+    let taken = Taken {
+        udp: Udp::Tunnel,
+        ..taken(&[], &[443])
+    };
+    let marks = Marks {
+        own: Some(0x4000_0000),
+        answers: Some(0x2000_0000),
+        ..MARKS
+    };
+    let text = rules(&taken, 4711, marks).install(&LeftBehind::default());
+    let queue = rules::queue_number(&taken.link).to_string();
+    let expected = UDP_TO_THE_TUNNEL.replace("NUMBER", &queue);
+    assert!(text.ends_with(&expected), "{text}");
+    let named = Taken {
+        from: vec![LinkName::new("lan0").expect("a good name")],
+        ..taken
+    };
+    let text = rules(&named, 4711, marks).install(&LeftBehind::default());
+    let of_udp = text.lines().filter(|it| it.contains("-p udp -m multiport"));
+    let by =
+        |hook: &str| format!("-A {hook} -o lnk0 -p udp -m multiport --dports 443 -j tandem-t-lnk0");
+    let expected = ["FORWARD -i lan0", "OUTPUT"].map(by);
+    assert_eq!(of_udp.collect::<Vec<_>>(), expected);
+}
+
 #[test]
 fn where_interfaces_are_named_only_udp_from_these_and_of_this_machine_is_rejected() {
     let taken = Taken {
@@ -173,7 +218,7 @@ fn the_mark_of_the_daemons_own_connections_is_not_that_of_what_is_delivered() {
         ..taken(&[], &[443])
     };
     let marks = Marks::choose(Own::Spared, &Firewall::here(), &taken, Sight::None);
-    let Marks { own, delivered } = marks.expect("two of them are free");
+    let Marks { own, delivered, .. } = marks.expect("two of them are free");
     assert!(own.is_some() && delivered.is_some());
     assert_ne!(own, delivered);
 }

@@ -3,7 +3,7 @@
 use tandem_link::tunnel::{FlowOpen, Open};
 
 use super::*;
-use crate::datagrams::Associations;
+use crate::datagrams::{Associations, NearFlows};
 use crate::keeper::Leased;
 use crate::tests::datagrams::{Program, comes_true, gauge, mirror, write_all};
 
@@ -38,7 +38,8 @@ async fn the_flows_of_one_client_side_leave_some_to_another() {
         assert!(place.counter("datagram_flows_refused") > 0);
         let stay = other.go_to(&place, over);
         let gate = Arc::clone(&other.gate);
-        let all = Associations::new(stay.keeper, gate, Arc::clone(&other.shared));
+        let flows = NearFlows::new(stay.keeper, gate, Arc::clone(&other.shared));
+        let all = Associations::new(flows);
         let program = Program::among(&all).await;
         assert_eq!(program.asks(&target, b"mine").await, b"mine", "over {over}");
     }

@@ -1,0 +1,261 @@
+//! The client side's flows, whichever way their datagrams come in: through the tunnel, or to their
+//! server from here.
+//!
+//! Is not: where datagrams come from (`associations.rs`, `taken.rs`).
+//!
+//! Invariants: flows, and payloads that wait for them, are bounded, in all and for each client. The
+//! stream of a flow that is over ends with the next opening, or with the tunnel: so no packet
+//! crosses for it.
+
+use std::future::pending;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tandem_daemon::places::{Place, Places, Share};
+use tandem_engine::PeerId;
+use tandem_link::tunnel::{Ending, FlowOpen, Target};
+use tandem_tunnel::{Action, FlowSide, NEAR_IDLE};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{sleep, timeout};
+
+use super::endpoint::{Endpoint as _, Gone, Payload, Program, Server};
+use super::flow_task::{Begun, FlowTask, Over};
+use crate::board::Tally;
+use crate::detour::Detour;
+use crate::intake::Gate;
+use crate::keeper::{Keeper, Leased};
+use crate::shared::Shared;
+use crate::transport::{Receiving as _, Sending as _, Stream, Tunnel};
+
+/// Flows, in all and of one client, which may be the proxy of a whole network.
+pub(super) const MAX_OPEN: usize = 1024;
+pub(super) const MAX_OPEN_EACH: usize = 256;
+
+/// Payloads that wait for a flow which has no stream yet, or whose task has no time.
+const MAX_WAITING: usize = 32;
+/// Bytes of them, of all flows together. Of one flow mostly 1,200 each.
+const MAX_WAITING_BYTES: usize = 8 << 20;
+
+/// Streams of flows that are over, whose end has not crossed.
+const MAX_RESTED: usize = 64;
+
+/// A flow that the other side has refused is not asked for again so soon.
+const REFUSED: Duration = Duration::from_secs(10);
+/// The same where it was the server, which may be there soon.
+const UNREACHABLE: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub(crate) struct NearFlows<T: Tunnel> {
+    keeper: Arc<Keeper<T>>,
+    pub(super) gate: Arc<Gate>,
+    pub(super) shared: Arc<Shared>,
+    places: Arc<Places<IpAddr>>,
+    room: Arc<Semaphore>,
+    rested: Mutex<Vec<Stream<T::Sending, T::Receiving>>>,
+}
+
+/// Where a flow's payloads go.
+pub(super) struct Inlet(mpsc::Sender<Payload>);
+
+impl Inlet {
+    /// Whether the flow is over.
+    pub(super) fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+}
+
+/// A flow that is to be opened.
+pub(super) struct Opening {
+    pub(super) client: IpAddr,
+    pub(super) target: Target,
+    pub(super) action: Action,
+    /// When it is given up because the tunnel is down, if ever.
+    pub(super) detour: Option<Detour>,
+}
+
+impl<T: Tunnel> NearFlows<T> {
+    pub(crate) fn new(keeper: Arc<Keeper<T>>, gate: Arc<Gate>, shared: Arc<Shared>) -> Arc<Self> {
+        Arc::new(Self {
+            keeper,
+            gate,
+            shared,
+            places: Places::new(MAX_OPEN, Share::AtMost(MAX_OPEN_EACH)),
+            room: Arc::new(Semaphore::new(MAX_WAITING_BYTES)),
+            rested: Mutex::default(),
+        })
+    }
+
+    /// Opens a flow, in a task of its own, whose program has these payloads. `None`, and counted:
+    /// there are too many.
+    pub(super) fn open(
+        self: &Arc<Self>,
+        opening: Opening,
+        program: impl FnOnce(mpsc::Receiver<Payload>) -> Program,
+    ) -> Option<Inlet> {
+        let Some(place) = self.places.take(opening.client) else {
+            self.shared.board.count(Tally::DatagramFlowsRefused, 1);
+            return None;
+        };
+        let (inlet, payloads) = mpsc::channel(MAX_WAITING);
+        let Opening { client, target, .. } = &opening;
+        tracing::debug!(%client, %target, "a flow of UDP");
+        tokio::spawn(carry(Arc::clone(self), opening, program(payloads), place));
+        Some(Inlet(inlet))
+    }
+
+    /// Gives a flow a payload. One for which there is no room is lost, and counted.
+    pub(super) fn put(&self, inlet: &Inlet, payload: &[u8]) {
+        let share = u32::try_from(payload.len().max(1)).unwrap_or(u32::MAX);
+        let is_put = Arc::clone(&self.room)
+            .try_acquire_many_owned(share)
+            .is_ok_and(|room| {
+                let bytes = payload.to_vec();
+                inlet.0.try_send(Payload { bytes, _room: room }).is_ok()
+            });
+        if !is_put {
+            self.shared.board.count(Tally::DatagramsDropped, 1);
+        }
+    }
+
+    /// Carries a flow through the tunnel until it is over.
+    async fn through_tunnel(&self, opening: Opening, mut program: Program) {
+        let Opening {
+            client,
+            target,
+            action: _,
+            detour,
+        } = opening;
+        let mut to_send = Vec::new();
+        if (FlowOpen { target }).write(&mut to_send).is_none() {
+            return;
+        }
+        let without = async {
+            match &detour {
+                Some(detour) => detour.open().await,
+                None => pending().await,
+            }
+        };
+        let opened = tokio::select! {
+            biased;
+            () = self.shared.over() => return,
+            // What the client sends next goes without the tunnel.
+            () = without => return,
+            opened = self.keeper.stream() => opened,
+        };
+        let Some(Leased { mut stream, lease }) = opened else {
+            self.shared.board.count(Tally::RelaysWithoutTunnel, 1);
+            program.refuse(Ending::HostUnreachable);
+            return;
+        };
+        self.end_rested();
+        let task = FlowTask {
+            side: FlowSide::Near,
+            endpoint: &mut program,
+            stream: &mut stream,
+            begun: Begun::ToSend(to_send),
+            meter: self.gate.meter(client),
+            shared: &self.shared,
+        };
+        let over = task.run().await;
+        drop(lease);
+        match over {
+            Over::Rested => self.rest(stream),
+            Over::Ended | Over::Malformed | Over::Lost => {}
+            Over::Refused(why) => {
+                self.shared.board.count(Tally::DatagramFlowsEndedByPeer, 1);
+                // What is sent meanwhile would cross the link in vain.
+                let refused = async {
+                    program.refuse(why);
+                    while program.next().await.is_ok() {
+                        program.refuse(why);
+                    }
+                };
+                let _ = timeout(hold(why), refused).await;
+            }
+        }
+    }
+
+    /// Carries a flow from here, as a rule says, until the client has said nothing for long.
+    async fn direct(&self, target: Target, client: IpAddr, mut program: Program) {
+        let dialer = self.gate.dialer_of(client);
+        let dialed = dialer.datagrams(target, PeerId::OTHER_END).await;
+        let Ok(socket) = dialed else {
+            return;
+        };
+        let mut server = Server::new(socket);
+        let mut rested = Box::pin(sleep(NEAR_IDLE));
+        loop {
+            tokio::select! {
+                payload = program.next() => match payload {
+                    Ok(payload) => {
+                        server.give(&payload);
+                        rested.set(sleep(NEAR_IDLE));
+                    }
+                    Err(_) => return,
+                },
+                payload = server.next() => match payload {
+                    Ok(payload) => program.give(&payload),
+                    Err(Gone::Unreachable(why)) => program.refuse(why),
+                    Err(Gone::Left) => return,
+                },
+                () = &mut rested => return,
+                () = self.shared.over() => return,
+            }
+        }
+    }
+
+    /// Keeps the stream of a flow that is over until its end costs no packet.
+    fn rest(&self, stream: Stream<T::Sending, T::Receiving>) {
+        let mut rested = self.rested.lock().unwrap_or_else(PoisonError::into_inner);
+        rested.push(stream);
+        let are_too_many = rested.len() > MAX_RESTED;
+        drop(rested);
+        if are_too_many {
+            self.end_rested();
+        }
+    }
+
+    fn end_rested(&self) {
+        let rested = {
+            let mut rested = self.rested.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *rested)
+        };
+        for Stream {
+            mut sending,
+            mut receiving,
+        } in rested
+        {
+            sending.finish();
+            receiving.stop(0);
+        }
+    }
+}
+
+/// How long a flow that ended like this is not asked for again.
+fn hold(why: Ending) -> Duration {
+    match why {
+        Ending::Refused | Ending::HostUnreachable | Ending::NetworkUnreachable => UNREACHABLE,
+        Ending::Reset
+        | Ending::TimedOut
+        | Ending::NotAllowed
+        | Ending::NameNotFound
+        | Ending::Malformed
+        | Ending::Overloaded
+        | Ending::ShuttingDown => REFUSED,
+    }
+}
+
+async fn carry<T: Tunnel>(
+    all: Arc<NearFlows<T>>,
+    opening: Opening,
+    program: Program,
+    place: Place<IpAddr>,
+) {
+    match opening.action {
+        Action::Tunnel => all.through_tunnel(opening, program).await,
+        Action::Direct => all.direct(opening.target, opening.client, program).await,
+        Action::Refuse => {}
+    }
+    drop(place);
+}
