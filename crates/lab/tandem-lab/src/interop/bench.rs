@@ -88,6 +88,15 @@ impl Sample {
     }
 }
 
+/// Whether the server got all but the client's last alert of TLS 1.3, a record of 24 bytes: TCP
+/// ends at the proxies of a tunnel, and a server that has closed takes nothing any more.
+fn lacks_close_alone(exchange: &Exchange) -> bool {
+    const ALERT: usize = 5 + 2 + 1 + 16;
+    let up = &exchange.up;
+    let lacking = up.sent.bytes().len() - up.received.bytes().len().min(up.sent.bytes().len());
+    exchange.down.is_identical() && up.is_undamaged() && lacking == ALERT
+}
+
 /// What the proxies have counted.
 #[derive(Debug, Default)]
 struct Counters {
@@ -316,10 +325,12 @@ impl Bench {
                 .get_or_insert_with(|| "no connection was seen".to_owned());
             return sample;
         };
-        sample.identical = if sample.ok {
-            exchange.is_identical()
-        } else {
+        sample.identical = if !sample.ok {
             exchange.is_undamaged()
+        } else if self.between == Between::Tunnel && lacks_close_alone(&exchange) {
+            true
+        } else {
+            exchange.is_identical()
         };
         if !sample.identical {
             sample.error.get_or_insert_with(|| difference(&exchange));
