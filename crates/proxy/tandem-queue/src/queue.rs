@@ -6,7 +6,7 @@
 //! Invariants: the queue fails open twice (the kernel's fail-open flag when it overflows,
 //! `--queue-bypass` when nobody reads it); verdicts reach the kernel in the order in which they are
 //! given; an overflow is counted, never fatal; packets are at most the MTU of their interface long,
-//! with valid checksums, as long as [`OFFLOAD`] is [`Offload::Segmented`].
+//! with valid checksums, as long as `OFFLOAD` is `Offload::Segmented`.
 
 mod netlink;
 
