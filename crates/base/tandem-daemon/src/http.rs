@@ -138,6 +138,9 @@ async fn converse<B>(
         let answer = Arc::clone(&answer);
         async move {
             let (head, body) = request.into_parts();
+            if longest == 0 && !body.is_end_stream() {
+                return Err(io::Error::other("a body that nobody asked for"));
+            }
             let body = Limited::new(body, longest).collect();
             let body = tokio::time::timeout(MAX_BODY_TIME, body).await?;
             let body = body.map_err(io::Error::other)?.to_bytes();

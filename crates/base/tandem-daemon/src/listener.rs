@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -83,18 +84,25 @@ pub async fn serve_shared<F>(
     .await;
 }
 
-/// How many connections each network has; those without any are not there.
+/// The connections of each network.
 #[derive(Clone, Default)]
-struct Networks(Arc<Mutex<HashMap<u128, usize>>>);
+struct Networks {
+    /// How many; networks without any have no entry.
+    counts: Arc<Mutex<HashMap<u128, usize>>>,
+    /// Whether a refusal was logged.
+    told: Arc<AtomicBool>,
+}
 
 impl Networks {
     fn take(&self, address: IpAddr, most: usize) -> Option<NetworkPlace> {
         let network = network(address);
         if let Some(network) = network {
-            let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
             let count = counts.entry(network).or_default();
             if *count >= most {
-                tracing::debug!("a connection was closed: its network has {most}");
+                if !self.told.swap(true, Ordering::Relaxed) {
+                    tracing::warn!("a network has its {most} connections; more are closed");
+                }
                 return None;
             }
             *count += 1;
@@ -117,7 +125,7 @@ impl Drop for NetworkPlace {
         let Some(network) = self.network else {
             return;
         };
-        let counts = self.networks.0.lock();
+        let counts = self.networks.counts.lock();
         let mut counts = counts.unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(&network) {
             *count -= 1;
@@ -194,7 +202,7 @@ mod tests {
         drop(held);
         assert!(take("192.0.2.7").is_some());
         drop((others, more, own));
-        let left = networks.0.lock().expect("nobody panics with it");
+        let left = networks.counts.lock().expect("nobody panics with it");
         assert!(left.is_empty(), "{left:?}");
     }
 

@@ -46,9 +46,13 @@ use pair::{Pair, PairedHop};
 /// Most bytes that wait for a neighbour before the other is read on.
 pub const MAX_WAITING: usize = 1 << 18;
 
-/// How long a passage may last whose server has not announced the protocol, in [`Timeouts::idle`]:
-/// an hour by default. A byte in each of them would keep its place for ever.
+/// How often a passage whose server has not announced the protocol has to have passed
+/// [`MIN_PLAIN_LEN`] on, in [`Timeouts::idle`]: each hour by default. A byte in each of them would
+/// keep its place for ever.
 const MAX_PLAIN_PAUSES: u32 = 60;
+
+/// What a connection that is held open by its users passes at least: a ping a minute.
+const MIN_PLAIN_LEN: usize = 1 << 11;
 
 /// How much is read at once where a route is to come: all that a client sends at first, as a
 /// connection that is closed with something unread is reset.
@@ -395,6 +399,7 @@ impl Passage {
         let mut deadline = pin!(sleep_until(deadline));
         let most = timeouts.idle.saturating_mul(MAX_PLAIN_PAUSES);
         let mut plain = pin!(sleep(most));
+        let mut passed = 0_usize;
         let mut pause = pin!(sleep(timeouts.idle));
         let mut heard = Instant::now();
         loop {
@@ -421,6 +426,10 @@ impl Passage {
                     let [from_client, from_server] = read?;
                     client.took(from_client);
                     server.took(from_server);
+                    passed = [from_client, from_server]
+                        .into_iter()
+                        .flatten()
+                        .fold(passed, usize::saturating_add);
                 }
                 ready = client.write.writable(), if to_client > 0 => ready?,
                 ready = server.write.writable(), if to_server > 0 => ready?,
@@ -429,7 +438,11 @@ impl Passage {
                     return Err(Error::TimedOut(self.legs.waits_for(), patience));
                 }
                 () = &mut plain, if self.legs.is_plain() => {
-                    return Err(Error::TimedOut(Part::NextHop, most));
+                    if std::mem::take(&mut passed) < MIN_PLAIN_LEN {
+                        return Err(Error::TimedOut(Part::NextHop, most));
+                    }
+                    plain.as_mut().reset(Instant::now() + most);
+                    continue;
                 }
                 () = &mut pause => {
                     let end = heard + timeouts.idle;

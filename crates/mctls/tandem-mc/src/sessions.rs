@@ -2,8 +2,7 @@
 //! sessions, and says why one has ended early.
 //!
 //! Is not: the exchanges. Invariants: at most [`MAX_SESSIONS`] at a time, and
-//! [`MAX_OF_ONE_NETWORK`] of one network; an end that the other
-//! side does not know of is told it.
+//! [`MAX_OF_ONE_NETWORK`] of one network; an end that the other side does not know of is told it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,8 +21,9 @@ use crate::settings::ServerSettings;
 
 /// Most sessions at a time; others wait in the system's queue.
 pub(crate) const MAX_SESSIONS: usize = 1024;
-/// Of those, at most so many of one network, which leaves room for others.
-pub(crate) const MAX_OF_ONE_NETWORK: usize = MAX_SESSIONS / 4;
+/// Of those, at most so many of one network, which leaves room for others. The sessions of a
+/// middlebox all come from its own.
+pub(crate) const MAX_OF_ONE_NETWORK: usize = MAX_SESSIONS / 2;
 
 /// Why a session ends early.
 pub(crate) enum Ended {

@@ -118,7 +118,7 @@ impl Keys {
                 match std::fs::rename(&next_path, &self.path) {
                     Ok(()) => {}
                     // A try before this one has renamed it, and could not note that it had.
-                    Err(error) if error.kind() == ErrorKind::NotFound && self.path.exists() => {}
+                    Err(error) if error.kind() == ErrorKind::NotFound && self.next_is_kept() => {}
                     Err(error) => return Err(DnsError::file(&self.path, error)),
                 }
                 let current = self.next.as_ref().unwrap_or(&self.current);
@@ -133,6 +133,12 @@ impl Keys {
             next,
             rollover,
         }))
+    }
+
+    /// Whether the next key is where the current one is kept.
+    fn next_is_kept(&self) -> bool {
+        let next = self.next.as_ref().map(|next| next.tag());
+        self.path.exists() && ZoneKey::kept_in(&self.path).is_ok_and(|key| Some(key.tag()) == next)
     }
 
     /// What the zone above has to show: the next key's, once it is asked to.

@@ -23,6 +23,7 @@ mod renewal;
 mod response;
 mod served;
 mod session;
+mod silence;
 mod spool;
 mod upstream;
 mod witness;

@@ -428,7 +428,8 @@ async fn exchange(
                 match part {
                     Onward::Head(mut head) => {
                         head.remove(SEEN);
-                        if telling.is_last {
+                        let is_final = head.status().is_none_or(|status| status >= 200);
+                        if telling.is_last && is_final {
                             head = head.with("Connection", "close");
                         }
                         write.write_all(&local(head).to_bytes()).await?;

@@ -6,7 +6,7 @@
 //! takes some for the word of a proxy, and anybody can write them; a server that does not answer is
 //! an answer 502, or a session that ends early.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,11 +17,12 @@ use rustls::RootCertStore;
 use tandem_daemon::passing::passes;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedWriteHalf;
 use tokio::time::timeout;
 
 use crate::error::McError;
 use crate::gateway::{Answer, Onward, own_answer, pass_on};
-use crate::http::{Event, Head, Messages, Part, Reader, Side, Wrong};
+use crate::http::{Event, Head, LAST_CHUNK, Messages, Part, Reader, Side, Wrong, write_chunk};
 use crate::layout::{Layout, part_of};
 use crate::report::Seen;
 use crate::serve::SEEN;
@@ -34,21 +35,41 @@ const CONNECT: Duration = Duration::from_secs(5);
 const PIECE: usize = 1 << 14;
 /// Headers that pass beside those that pass to any server ([`passes`]), in lower case: whom the
 /// client serves, what frames its request, and what its own server has given it.
-const PASS: [&str; 12] = [
+const PASS: [&str; 28] = [
     "authorization",
+    "content-disposition",
     "content-length",
+    "content-range",
     "cookie",
     "expect",
     "host",
-    "trailer",
     "transfer-encoding",
     "via",
     // By which a page of the server proves that a request is its own.
+    "idempotency-key",
+    "jenkins-crumb",
+    "requesttoken",
+    "requestverificationtoken",
     "x-csrf-token",
     "x-csrftoken",
+    "x-wp-nonce",
     "x-xsrf-token",
-    "idempotency-key",
+    // WebDAV (RFC 4918, 10): without them a request would mean something else.
+    "depth",
+    "destination",
+    "if",
+    "lock-token",
+    "overwrite",
+    "timeout",
+    // What a page's own program asks for.
+    "hx-request",
+    "hx-target",
+    "next-action",
+    "rsc",
+    "soapaction",
 ];
+/// Most names that are logged, once each.
+const MAX_TOLD: usize = 64;
 /// What the gateway says itself.
 const SCHEME: &str = "X-Forwarded-Proto";
 
@@ -63,6 +84,8 @@ struct Behind {
     idle: Duration,
     /// More headers that pass.
     pass: Vec<String>,
+    /// Names of headers that were taken out and logged.
+    told: Mutex<BTreeSet<String>>,
 }
 
 impl Behind {
@@ -71,9 +94,27 @@ impl Behind {
         head.headers.retain(|line| {
             let name = line.name.to_ascii_lowercase();
             let is_listed = || self.pass.iter().any(|one| one.eq_ignore_ascii_case(&name));
-            passes(&name) || PASS.contains(&name.as_str()) || is_listed()
+            let passes = passes(&name) || PASS.contains(&name.as_str()) || is_listed();
+            if !passes {
+                self.tell(name);
+            }
+            passes
         });
         head.remove(SCHEME);
+    }
+}
+
+impl Behind {
+    /// Logs the name of a header that does not pass, so that an operator can let it.
+    fn tell(&self, name: String) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < MAX_TOLD && !told.contains(&name) {
+            tracing::info!(
+                name,
+                "a header does not reach the server behind; `pass` lets it"
+            );
+            told.insert(name);
+        }
     }
 }
 
@@ -104,6 +145,7 @@ impl ServerGateway {
                 address: behind.to_owned(),
                 idle: timeouts.idle,
                 pass,
+                told: Mutex::default(),
             }),
         })
     }
@@ -219,6 +261,7 @@ async fn exchange(
     let mut answer = Answer::new(head.method().unwrap_or_default(), head.version);
     pass_on(&mut head);
     behind.keep_harmless(&mut head);
+    let is_chunked = head.values("Transfer-Encoding").next().is_some();
     let head = head.with(SCHEME, "https").with("Connection", "close");
     let connected = timeout(CONNECT, TcpStream::connect(&behind.address)).await;
     let (stream, trouble) = match connected {
@@ -232,15 +275,16 @@ async fn exchange(
     let ask = async {
         let mut bytes = head.to_bytes();
         loop {
-            if let Some(to) = &mut write {
-                // A server that has answered need not read on; the rest goes nowhere.
-                let written = timeout(behind.idle, to.write_all(&bytes)).await;
-                if !matches!(written, Ok(Ok(()))) {
-                    write = None;
-                }
-            }
+            send(&mut write, behind.idle, &bytes).await;
             bytes = match requests.next(receiver).await? {
-                Some(Event::Framing(bytes) | Event::Body(bytes)) => bytes,
+                // Chunks are framed anew: trailers are headers, too, which some servers believe.
+                Some(Event::Framing(_)) => Vec::new(),
+                Some(Event::Body(bytes)) if is_chunked => chunk(&bytes),
+                Some(Event::Body(bytes)) => bytes,
+                Some(Event::End) if is_chunked => {
+                    send(&mut write, behind.idle, LAST_CHUNK).await;
+                    return Ok(());
+                }
                 Some(Event::End) => return Ok(()),
                 Some(Event::Head { .. }) | None => return Err(Ended::Http(Wrong::Cut)),
             };
@@ -256,6 +300,22 @@ async fn exchange(
     };
     let ((), untold) = tokio::try_join!(ask, tell)?;
     Ok(trouble.or(untold))
+}
+
+/// Writes to the server behind. One that has answered need not read on; the rest goes nowhere.
+async fn send(to: &mut Option<OwnedWriteHalf>, idle: Duration, bytes: &[u8]) {
+    if let Some(open) = to {
+        let written = timeout(idle, open.write_all(bytes)).await;
+        if !matches!(written, Ok(Ok(()))) {
+            *to = None;
+        }
+    }
+}
+
+fn chunk(data: &[u8]) -> Vec<u8> {
+    let mut chunk = Vec::new();
+    write_chunk(data, &mut chunk);
+    chunk
 }
 
 /// Passes an answer on; gives back why nothing of it has come.
@@ -313,6 +373,7 @@ mod tests {
             address: String::new(),
             idle: Duration::ZERO,
             pass: vec!["X-Api-Key".into(), "X-Forwarded-Proto".into()],
+            told: Mutex::default(),
         };
         let good = ["Host", "Cookie", "authorization", "Accept", "x-api-key"];
         let mut head = Head::request("GET", "/");

@@ -298,6 +298,42 @@ fn a_client_that_wants_the_connection_to_end_sees_its_end() {
 }
 
 #[test]
+fn trailers_and_extensions_of_chunks_do_not_reach_the_server() {
+    if !are_there() {
+        return;
+    }
+    let place = Place::new();
+    let behind = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = server_gateway(&place, &behind.local_addr().expect("bound").to_string());
+    let gateway = client_gateway(&place, &server.address, &[]);
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = behind.accept().expect("the gateway");
+        let patience = std::time::Duration::from_secs(20);
+        stream.set_read_timeout(Some(patience)).expect("a socket");
+        let mut asked = Vec::new();
+        while !asked.ends_with(b"0\r\n\r\n") {
+            let mut piece = [0; 1 << 12];
+            let length = stream.read(&mut piece).expect("a request");
+            assert!(length > 0, "{}", String::from_utf8_lossy(&asked));
+            asked.extend_from_slice(&piece[..length]);
+        }
+        let answer = b"HTTP/1.1 204 No Content\r\n\r\n";
+        stream.write_all(answer).expect("sent");
+        String::from_utf8(asked).expect("text")
+    });
+    let head = "POST / HTTP/1.1\r\nHost: page.example\r\nConnection: close\r\n\
+        Transfer-Encoding: chunked\r\n";
+    let body = "5;x=y\r\nhello\r\n0\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n";
+    let answer = said(&gateway.address, &format!("{head}\r\n{body}"));
+    assert!(answer.starts_with(b"HTTP/1.1 204"), "{answer:?}");
+    let asked = serving.join().expect("it has answered");
+    assert!(
+        asked.ends_with("\r\n\r\n5\r\nhello\r\n0\r\n\r\n"),
+        "{asked}"
+    );
+}
+
+#[test]
 fn an_answer_that_is_cut_short_is_no_whole_one_in_http_1_0() {
     if !are_there() {
         return;

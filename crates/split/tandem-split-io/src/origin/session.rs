@@ -36,6 +36,7 @@ use super::kept::{Content, Held, Recording};
 use super::locations::{self, Own};
 use super::response::{self, Framing};
 use super::served::Served;
+use super::silence::{REQUEST, Silence};
 use super::spool::Pins;
 use super::upstream::Fault;
 use super::work::Account;
@@ -47,11 +48,6 @@ use tandem_channel::ServerChannel;
 pub(super) use credit::Credit;
 pub(super) use outward::STALL;
 
-/// How long a handshake and the first request may take together, and any other request that has
-/// begun.
-const REQUEST: Duration = Duration::from_secs(30);
-/// How long a connection is kept for another request. It does not count for the first.
-const IDLE: Duration = Duration::from_secs(75);
 /// How long the server behind may take to begin its response, once it has the request.
 const FIRST_BYTE: Duration = Duration::from_secs(60);
 /// How long the server behind may fall silent within a response.
@@ -197,17 +193,13 @@ impl Session {
     }
 
     async fn serve(&mut self) -> Result<(), Failed> {
-        // Until when a handshake, the silence before a request, or its head may last: records in
-        // between put nothing off.
-        let mut awaited: Option<(bool, Instant)> = None;
-        // The same for all that comes before the end of the first head.
-        let mut first = Some(Instant::now() + 2 * REQUEST);
+        let mut silence = Silence::from(Instant::now());
         let mut head = http::Awaited::default();
         loop {
             let parsed = head.parse(self.inward.endpoint.received(), self.site.host());
             let goes = match parsed {
                 Ok(Some((request, len))) => {
-                    (awaited, first) = (None, None);
+                    silence.ends();
                     self.place.keep();
                     self.inward.endpoint.received().drain(..len);
                     self.shared.numbers.requests.add(1);
@@ -216,14 +208,7 @@ impl Session {
                 Ok(None) => {
                     let endpoint = &mut self.inward.endpoint;
                     let is_idle = endpoint.is_established() && endpoint.received().is_empty();
-                    let deadline = match (first, awaited) {
-                        (Some(deadline), _) => deadline,
-                        (None, Some((was_idle, deadline))) if was_idle == is_idle => deadline,
-                        (None, _) if is_idle => Instant::now() + IDLE,
-                        (None, _) => Instant::now() + REQUEST,
-                    };
-                    awaited = Some((is_idle, deadline));
-                    self.receive(deadline).await?
+                    self.receive(silence.until(is_idle, Instant::now())).await?
                 }
                 Err(refusal) => {
                     let is_head = self.inward.endpoint.received().starts_with(b"HEAD ");
