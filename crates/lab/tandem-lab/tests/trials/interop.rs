@@ -51,7 +51,7 @@ fn clients_and_servers_meet_through_the_proxies_and_the_table_says_so() -> Resul
         assert!(bytes("plain") > 2_400, "{cell}");
         let link = |arm: &str| cell[arm]["link_bytes"].as_u64().unwrap_or_default();
         match version {
-            // A page of 4 kB comes on top, and the tunnel's own bytes; and what a busy machine repeats.
+            // A page of 4 kB comes on top, the tunnel's own bytes, and what a busy machine repeats.
             _ if cell["verdict"] == "untouched" && !cell["consent"].is_null() => {
                 assert!(link("warm") > 6_000, "{cell}");
             }
