@@ -20,7 +20,7 @@ use tandem_engine::{
 use tandem_link::tunnel::{Ending, Open, Target};
 use tandem_record_key::RecordKey;
 use tandem_store::MemoryStore;
-use tandem_tunnel::{Clock, Event, Handshakes, Input, Least, Output, Relay};
+use tandem_tunnel::{Clock, Event, Handshakes, Input, Least, Output, Relay, Wakeup};
 use tandem_wire::{Instant, UnixTime};
 
 /// Before any certificate of the tests has expired.
@@ -364,10 +364,7 @@ impl Run<'_> {
         if self.dialling && !self.relays[1].is_over() {
             steps.push(Step::Dial);
         }
-        let has_timer = self
-            .relays
-            .iter()
-            .any(|relay| relay.poll_timeout().is_some());
+        let has_timer = self.relays.iter().any(|relay| due(relay).is_some());
         if has_timer && (steps.is_empty() || self.plan.pace == Pace::Slow) {
             steps.push(Step::Time);
         }
@@ -421,8 +418,8 @@ impl Run<'_> {
                 self.input(1, Input::Connected(server_address()));
             }
             Step::Time => {
-                let timers = self.relays.iter().filter_map(Relay::poll_timeout);
-                let at = timers.map(|(at, _)| at).min().expect("there is one");
+                let at = self.relays.iter().filter_map(due).min();
+                let at = at.expect("there is one");
                 let now = at.max(self.pair.clock.now + Duration::from_micros(1));
                 self.pair.clock.now = now;
                 if let Some((_, key)) = self.pair.late.take_if(|(due, _)| *due <= now) {
@@ -481,4 +478,10 @@ impl Run<'_> {
             }
         }
     }
+}
+
+/// When this relay is to be called: here no peer takes too long to say where a stream goes.
+fn due(relay: &Relay) -> Option<Instant> {
+    let (at, why) = relay.poll_timeout()?;
+    (why != Wakeup::Opening).then_some(at)
 }
