@@ -11,9 +11,10 @@
 //!
 //! Invariants: whoever holds all places of a network keeps no other network out; a site may have
 //! many machines' worth of addresses, and a provider many sites', so that each counts as one too.
-//! Strangers do not get the places that are for the known. While over half of what a stranger's
-//! network may have is taken, nobody there holds a place for long in silence. What is remembered is
-//! bounded by the keys that are admitted.
+//! Strangers do not get the places that are for the known. While over half of what a network may
+//! have is taken, nobody there holds a place for long in silence, be it a known one's: somebody
+//! else may have the same address. What is remembered is bounded by the keys that were admitted
+//! since the start.
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -56,6 +57,10 @@ const RESERVED: usize = 4;
 
 /// Machines that are remembered of one key, the latest ones.
 const MACHINES_EACH: usize = 8;
+
+/// So many times as long are those waited for in a crowd who come from where somebody with a key
+/// came from.
+const PATIENCE_KNOWN: u32 = 2;
 
 /// How often it is looked whether there is a crowd.
 const LOOK: Duration = Duration::from_millis(500);
@@ -160,7 +165,8 @@ pub struct Entry {
 }
 
 impl Door {
-    /// With so many places, and so much patience with strangers in a crowd.
+    /// With so many places, and so much patience with strangers in a crowd; twice as much with the
+    /// known in one of their own machine or site.
     #[must_use]
     pub fn new(max: usize, patience: Duration, known: Arc<Known>) -> Arc<Self> {
         Arc::new(Self {
@@ -212,7 +218,11 @@ impl Door {
         let inside = self.lock();
         let is_full =
             |share: &Share| self.held(&inside, around, *share) > self.most(around.rank, *share) / 2;
-        around.rank == Rank::Stranger && SHARES.iter().any(is_full)
+        let shares = match around.rank {
+            Rank::Stranger => &SHARES[..],
+            Rank::Known => &SHARES[..2],
+        };
+        shares.iter().any(is_full)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Inside>> {
@@ -225,10 +235,15 @@ impl Entry {
     /// crowd, and there is one.
     pub async fn patiently<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         let mut future = pin!(future);
-        let patience = sleep(self.door.patience);
+        let patience = match self.inside.rank {
+            Rank::Stranger => self.door.patience,
+            Rank::Known => self.door.patience * PATIENCE_KNOWN,
+        };
         tokio::select! {
+            // What has come of it counts, however late this task has its turn.
+            biased;
             done = &mut future => return Some(done),
-            () = patience => {}
+            () = sleep(patience) => {}
         }
         while !self.door.is_crowded(self.inside) {
             if let Ok(done) = timeout(LOOK, &mut future).await {
@@ -335,7 +350,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stranger_is_given_up_in_a_crowd_alone_and_the_known_are_not() {
+    async fn a_stranger_is_given_up_in_a_crowd_alone_and_a_known_one_later() {
         let door = door();
         enter(&door, "192.0.2.1").expect("room").shown(KEY);
         let first = enter(&door, "10.0.0.1").expect("room");
@@ -354,8 +369,34 @@ mod tests {
         let other = enter(&door, "10.1.0.1").expect("room");
         let waits = timeout(PATIENCE * 100, other.patiently(pending::<()>()));
         assert!(waits.await.is_err(), "no crowd around this one");
-        let known = entered(&door, vec!["192.0.2.1".to_owned(); 4].into_iter());
+        let known = entered(&door, vec!["192.0.2.1".to_owned(); 3].into_iter());
+        let since = tokio::time::Instant::now();
         let waits = timeout(PATIENCE * 100, known[0].patiently(pending::<()>()));
-        assert!(waits.await.is_err(), "known");
+        assert_eq!(
+            waits.await,
+            Ok(None),
+            "somebody else may be at the same address"
+        );
+        assert_eq!(since.elapsed(), PATIENCE * PATIENCE_KNOWN);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_crowd_of_strangers_makes_nobody_impatient_with_the_known() {
+        let door = door();
+        enter(&door, "192.0.2.1").expect("room").shown(KEY);
+        let known = enter(&door, "192.0.2.1").expect("room");
+        let _strangers = entered(&door, (0..100).map(|n| format!("192.0.{n}.1")));
+        let waits = timeout(PATIENCE * 100, known.patiently(pending::<()>()));
+        assert!(waits.await.is_err(), "they are strangers");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_come_counts_even_when_the_time_is_over() {
+        let door = door();
+        let entries = entered(&door, vec!["10.0.0.1".to_owned(); 4].into_iter());
+        for _ in 0..64 {
+            let comes = tokio::time::sleep(PATIENCE);
+            assert_eq!(entries[0].patiently(comes).await, Some(()));
+        }
     }
 }
