@@ -55,10 +55,6 @@ const MAX_UNKNOWN: usize = 16;
 /// the end of one, and it may take minutes.
 const MAX_HANDSHAKES: usize = 256;
 
-/// How long it is waited in a crowd for somebody's hello: what was lost is sent again after one
-/// second and after three (RFC 6298, section 2; RFC 9002, section 6.2).
-const SILENCE: Duration = Duration::from_secs(5);
-
 /// Runs the server side that `config` describes, until SIGTERM, SIGINT or SIGHUP; then everything
 /// is taken down and the result is `Ok`.
 ///
@@ -196,6 +192,8 @@ fn listen_over_tcp(socket: &UdpSocket) -> Option<TcpListener> {
 pub(crate) struct Doors {
     udp: quic::Server,
     tcp: Option<TcpDoor>,
+    /// How long a stranger's hello is awaited in a crowd.
+    silence: Duration,
 }
 
 struct TcpDoor {
@@ -214,10 +212,12 @@ impl Doors {
         (udp, tcp): (UdpSocket, Option<TcpListener>),
         line: &Line,
     ) -> Result<Self, TunnelError> {
-        let server = tcp::Server::new(key, clients.clone(), line, &quic::expected(line))?;
+        let expected = quic::expected(line);
+        let server = tcp::Server::new(key, clients.clone(), line, &expected)?;
         Ok(Self {
             udp: quic::Server::admitting(key, clients.clone(), udp, line)?,
             tcp: tcp.map(|listener| TcpDoor { server, listener }),
+            silence: expected.silence,
         })
     }
 
@@ -236,7 +236,7 @@ impl Doors {
 
     async fn accept_udp(&self, host: &Host) {
         let unknown = Arc::new(Semaphore::new(MAX_UNKNOWN));
-        let door = host.door();
+        let door = host.door(self.silence);
         while let Some(arriving) = self.udp.accept().await {
             match arriving.shown_address() {
                 None => match Arc::clone(&unknown).try_acquire_owned() {
@@ -256,7 +256,7 @@ impl Doors {
         let Some(TcpDoor { server, listener }) = &self.tcp else {
             return std::future::pending().await;
         };
-        let door = host.door();
+        let door = host.door(self.silence);
         let nonblocking = listener
             .try_clone()
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
@@ -271,11 +271,7 @@ impl Doors {
             let entry = door.enter(from)?;
             let (server, host) = (server.clone(), host.clone());
             Some(async move {
-                let mut first = [0];
-                let completed = match entry.patiently(stream.peek(&mut first)).await {
-                    Some(_) => server.complete(stream).await,
-                    None => Err(Lost::Silent),
-                };
+                let completed = server.complete_in(stream, &entry).await;
                 drop(entry);
                 host.take(completed.map(Any::from), from).await;
             })
@@ -343,8 +339,8 @@ impl Host {
         }
     }
 
-    fn door(&self) -> Arc<Door> {
-        Door::new(MAX_HANDSHAKES, SILENCE, Arc::clone(&self.known))
+    fn door(&self, silence: Duration) -> Arc<Door> {
+        Door::new(MAX_HANDSHAKES, silence, Arc::clone(&self.known))
     }
 
     /// Serves a tunnel that has come from there, if it has come up, until it ends.

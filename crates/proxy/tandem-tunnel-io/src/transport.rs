@@ -71,6 +71,8 @@ pub(crate) struct Expected {
     pub(crate) round_trip: Duration,
     /// How long a handshake may take.
     pub(crate) patience: Duration,
+    /// How long the server side waits in a crowd for a stranger's hello.
+    pub(crate) silence: Duration,
     /// Bytes that a stream may be ahead of its reader.
     pub(crate) stream_window: u64,
 }

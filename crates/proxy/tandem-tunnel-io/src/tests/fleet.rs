@@ -49,13 +49,17 @@ impl Place {
     }
 
     fn open_with(shared_store: Option<Arc<dyn SharedStore>>) -> Self {
+        Self::open_on(&Line::default(), shared_store)
+    }
+
+    fn open_on(line: &Line, shared_store: Option<Arc<dyn SharedStore>>) -> Self {
         let sockets = Sockets::bind();
         let address = sockets.udp.local_addr().expect("bound");
         let store = tempfile::tempdir().expect("a directory");
         let shared = open_shared((Role::ServerSide, "server-side"), &store, shared_store);
         let clients = [1, 2].map(|number| name(&own_key(number), End::Client));
         let Sockets { udp, tcp } = sockets;
-        let doors = Doors::open(&KEY, &clients.into(), (udp, Some(tcp)), &Line::default());
+        let doors = Doors::open(&KEY, &clients.into(), (udp, Some(tcp)), line);
         let doors = Arc::new(doors.expect("it starts"));
         serve_doors(&doors, &shared, DnsServer::Nobody);
         Self {

@@ -71,6 +71,7 @@ pub(crate) fn expected(line: &Line) -> Expected {
     Expected {
         round_trip: parameters.initial_round_trip(),
         patience: parameters.patience(),
+        silence: parameters.silence(),
         stream_window: parameters.stream_window(),
     }
 }

@@ -11,17 +11,20 @@ mod carrier;
 mod socket;
 
 use std::collections::HashSet;
-use std::future::{Future, pending};
+use std::future::{Future, pending, poll_fn};
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tandem_channel::{
     Acceptor, Admission, ChannelError, ChannelKey, Connector, End, KeyExchange, KeyName, Pin,
     Protocol, holder,
 };
+use tandem_daemon::door::Entry;
 use tandem_tunnel::mux::{self, Key, Limits, Mux, Read, Side};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -178,24 +181,34 @@ impl Server {
         })
     }
 
-    /// Completes the handshake with whoever has connected.
+    /// Completes the handshake with whoever has connected, at this place, which is given up in a
+    /// crowd where no whole hello comes.
     ///
     /// # Errors
     /// The other end does not have the key, or is silent.
-    pub(crate) async fn complete(&self, stream: TcpStream) -> Result<Tcp, Lost> {
+    pub(crate) async fn complete_in(&self, stream: TcpStream, place: &Entry) -> Result<Tcp, Lost> {
         let unreachable = |error: io::Error| Lost::Unreachable(error.to_string());
         let socket = Watched::of(&stream, 2 * self.settings.record).map_err(unreachable)?;
-        // The kernel counts, too.
-        let opening = self.acceptor.open(stream, Arc::<AtomicU64>::default());
-        match timeout(self.settings.patience, opening).await {
-            Ok(Ok(channel)) => {
-                let holder = holder(&channel);
-                let start = (Side::Accepts, self.settings);
-                Ok(Tcp::start(channel, holder, socket, start))
-            }
-            Ok(Err(error)) => Err(Lost::Foreign(error.to_string())),
-            Err(_) => Err(Lost::Silent),
-        }
+        let handshake = async {
+            let sent = Arc::<AtomicU64>::default();
+            let mut opening = pin!(self.acceptor.open(stream, Arc::clone(&sent)));
+            // Nothing is answered before the hello is whole.
+            let answered = poll_fn(|cx| match opening.as_mut().poll(cx) {
+                Poll::Ready(opened) => Poll::Ready(Some(opened)),
+                Poll::Pending if sent.load(Ordering::Relaxed) > 0 => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            });
+            let opened = match place.patiently(answered).await.ok_or(Lost::Silent)? {
+                Some(opened) => opened,
+                None => opening.await,
+            };
+            opened.map_err(|error| Lost::Foreign(error.to_string()))
+        };
+        let completed = timeout(self.settings.patience, handshake).await;
+        let channel = completed.unwrap_or(Err(Lost::Silent))?;
+        let holder = holder(&channel);
+        let start = (Side::Accepts, self.settings);
+        Ok(Tcp::start(channel, holder, socket, start))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Strangers at the server side's TCP port who say nothing.
+//! Strangers at the server side's TCP port who say nothing, or too little.
 
 use tokio::net::TcpSocket;
 
@@ -43,20 +43,48 @@ async fn comes(place: &Place, own_key: [u8; 32]) -> Result<tcp::Tcp, Lost> {
     client.expect("it starts").connect().await
 }
 
+/// A line on which nobody's hello takes long.
+const FAST: Line = Line {
+    rate: Some(10_000_000),
+    round_trip: None,
+};
+
 #[tokio::test(flavor = "multi_thread")]
 async fn those_who_take_all_that_strangers_get_are_given_up_soon_and_keep_no_known_one_out() {
-    let place = Place::open(None);
+    let place = Place::open_on(&FAST, None);
     let addresses: Vec<String> = (1..=16).map(|net| format!("127.{net}.0.1")).collect();
-    let _first = silent(&place, &addresses, 40).await;
+    let mut first = silent(&place, &addresses, 40).await;
     let refused = comes(&place, own_key(1)).await;
     assert!(refused.is_err(), "nobody has come from this address yet");
+    // A hello that does not become whole is none.
+    for stream in &mut first {
+        // It fails where there was no place.
+        let _ = stream.write_all(&[22]).await;
+    }
     let goes_on = async {
         while comes(&place, own_key(1)).await.is_err() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    soon(goes_on).await;
+    // The handshake itself may take a minute.
+    let within = Duration::from_secs(40);
+    timeout(within, goes_on)
+        .await
+        .expect("given up long before");
     let _second = silent(&place, &addresses, 40).await;
     let known = comes(&place, own_key(2)).await;
     assert!(known.is_ok(), "{known:?}");
+}
+
+#[tokio::test]
+async fn silence_ends_where_there_is_no_crowd_and_somebody_is_known_too() {
+    let place = Place::open(None);
+    let from = ["127.0.0.1".to_owned(), "127.1.0.1".to_owned()];
+    comes(&place, own_key(1)).await.expect("it is admitted");
+    let mut held = silent(&place, &from, 1).await;
+    tokio::time::pause();
+    for (stream, from) in held.iter_mut().zip(from) {
+        let ended = timeout(Duration::from_secs(600), stream.read(&mut [0])).await;
+        assert!(ended.is_ok(), "{from} holds a place for ever");
+    }
 }

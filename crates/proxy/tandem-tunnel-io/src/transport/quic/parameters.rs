@@ -88,6 +88,15 @@ const SEND_WINDOW: u64 = 64 * 1024 * 1024;
 const PATIENCE_ROUND_TRIPS: u32 = 6;
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(180));
 
+/// A hello may take so many round trips, of the same kind: what was lost of it is sent again after
+/// three. The least is for TCP, where that is after one second and after three (RFC 6298,
+/// section 2).
+const SILENCE_ROUND_TRIPS: u32 = 4;
+const SILENCE: Duration = Duration::from_secs(5);
+/// Where nobody has stated the rate, this part of what the handshake may take: at 2,400 bit/s a
+/// hello is on its way for 9 s.
+const SILENCE_PART: u32 = 3;
+
 /// The same for one try alone: 18 s, as above, and round trips in which pauses of 3, 6, 12 and 24
 /// have room, and no longer one.
 const PROBE_PATIENCE: Duration = Duration::from_secs(20);
@@ -107,6 +116,15 @@ impl Parameters {
     /// How long a handshake may take.
     pub(super) fn patience(&self) -> Duration {
         (self.initial_round_trip() * PATIENCE_ROUND_TRIPS).clamp(PATIENCE.0, PATIENCE.1)
+    }
+
+    /// How long a hello may take.
+    pub(super) fn silence(&self) -> Duration {
+        let enough = match self.line.rate {
+            Some(_) => (self.initial_round_trip() * SILENCE_ROUND_TRIPS).max(SILENCE),
+            None => self.patience() / SILENCE_PART,
+        };
+        enough.min(self.patience())
     }
 
     /// How long a handshake may take that is tried once, by a person who waits. In this time the
@@ -216,6 +234,18 @@ mod tests {
     fn a_thin_line_that_is_not_stated_has_time_for_three_handshakes() {
         let handshake = line(2_400, 1_500).initial_round_trip();
         assert!(Parameters::of(&Line::default()).patience() > 3 * handshake);
+    }
+
+    #[test]
+    fn a_hello_has_time_to_cross_a_thin_line_and_to_be_sent_again_where_it_is_stated() {
+        let thin = line(2_400, 1_500);
+        assert!(thin.silence() > 3 * thin.initial_round_trip());
+        assert!(thin.silence() < thin.patience());
+        // Two datagrams, and what is answered to the first.
+        let hello = thin.initial_round_trip() * 3 / 4;
+        assert!(Parameters::of(&Line::default()).silence() > hello);
+        assert_eq!(line(10_000_000, 100).silence(), SILENCE);
+        assert_eq!(line(1, 1_000).silence(), PATIENCE.1);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::*;
 use crate::transport::quic;
 use crate::transport::testing::{read_all, write_all};
+use tandem_daemon::door::Door;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 use tokio::time::sleep;
@@ -25,6 +26,16 @@ async fn listener() -> (TcpListener, SocketAddr) {
 
 fn server(line: &Line) -> Server {
     Server::new(&KEY, HashSet::new(), line, &quic::expected(line)).expect("it starts")
+}
+
+impl Server {
+    /// At a door where there is room.
+    async fn complete(&self, stream: TcpStream) -> Result<Tcp, Lost> {
+        let from = stream.peer_addr().expect("it came").ip();
+        let door = Door::new(64, PATIENCE, Arc::default());
+        let place = door.enter(from).expect("room");
+        self.complete_in(stream, &place).await
+    }
 }
 
 fn client(key: &[u8; 32], peer: SocketAddr, line: &Line) -> Client {
