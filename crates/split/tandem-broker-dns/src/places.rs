@@ -88,9 +88,11 @@ impl Places {
 }
 
 impl State {
-    /// Ends the oldest connection of the network that has most.
+    /// Ends the oldest connection of the network that has most. Of several that have as much it is
+    /// the one whose connection is the oldest.
     fn make_room(&mut self) {
-        let wide = self.open.values().map(|open| open.wide);
+        // The last of several is found.
+        let wide = self.open.values().rev().map(|open| open.wide);
         let crowd = wide.max_by_key(|wide| self.held.held(*wide));
         let displaced = crowd.and_then(|crowd| self.held.displace(crowd, Rank::Stranger));
         self.end(displaced);
@@ -184,6 +186,19 @@ mod tests {
         assert_eq!(gone, 2);
         drop((oldest, crowds));
         assert_eq!(held(), 1);
+    }
+
+    #[test]
+    fn of_networks_that_have_as_much_the_one_that_came_first_loses_a_place() {
+        let places = Arc::<Places>::default();
+        let each: Vec<Place> = (0..ALL)
+            .map(|n| take(&places, &format!("10.{n}.0.1")))
+            .collect();
+        let newest = take(&places, "192.0.2.1");
+        let left: Vec<bool> = each.iter().map(|place| has(&places, place)).collect();
+        assert_eq!(left.iter().position(|is_left| !is_left), Some(0));
+        assert!(left[1..].iter().all(|is_left| *is_left));
+        assert!(has(&places, &newest));
     }
 
     #[test]
