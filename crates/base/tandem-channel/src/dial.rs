@@ -2,7 +2,8 @@
 //!
 //! Is not: the channel on the connection.
 //!
-//! Invariant: one address that does not answer leaves time for the others.
+//! Invariants: one address that does not answer leaves time for another; however many there are,
+//! each that is tried has time for a slow round trip.
 
 use std::future::Future;
 use std::io;
@@ -11,6 +12,12 @@ use std::time::Duration;
 
 use tokio::net::{TcpStream, ToSocketAddrs, lookup_host};
 use tokio::time::{Instant, timeout};
+
+/// The time is shared among so many addresses at most.
+const MAX_SHARES: u32 = 4;
+/// An address has this time at least, or half of all: a SYN that was lost is sent again after one
+/// second (RFC 6298, section 2).
+const ENOUGH: Duration = Duration::from_secs(3);
 
 /// A TCP connection to the first address of this host that takes one, within this time.
 ///
@@ -24,7 +31,7 @@ pub async fn dial(to: impl ToSocketAddrs, within: Duration) -> io::Result<TcpStr
 }
 
 /// What comes of the first of these addresses with which this succeeds, within this time. Each has
-/// its share of the time that is left.
+/// its share of the time that is left, as long as any is.
 ///
 /// # Errors
 /// It succeeds with none: the error of the last.
@@ -38,10 +45,12 @@ where
 {
     let end = Instant::now() + within;
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    let mut left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+    let mut untried = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     for address in addresses {
-        let share = end.saturating_duration_since(Instant::now()) / left.max(1);
-        left = left.saturating_sub(1);
+        let left = end.saturating_duration_since(Instant::now());
+        let share = left / untried.clamp(1, MAX_SHARES);
+        untried = untried.saturating_sub(1);
+        let share = share.max(ENOUGH.min(within / 2)).min(left);
         match timeout(share, connect(*address)).await {
             Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(error)) => last = error,
@@ -69,7 +78,7 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         let mut held = Vec::new();
         while let Ok(stream) =
-            timeout(Duration::from_millis(200), TcpStream::connect(address)).await
+            timeout(Duration::from_millis(500), TcpStream::connect(address)).await
         {
             held.push(stream.expect("it listens"));
         }
@@ -81,13 +90,39 @@ mod tests {
         let (silent, _held) = black_hole().await;
         let listener = TcpListener::bind(ANY).await.expect("a free port");
         let there = listener.local_addr().expect("bound");
-        let within = Duration::from_secs(2);
-        let connected = timeout(within, dial(&[silent, there][..], within)).await;
+        let within = Duration::from_secs(6);
+        let connected = timeout(within * 10, dial(&[silent, there][..], within)).await;
         let connected = connected.expect("in time").expect("one takes it");
         assert_eq!(connected.peer_addr().expect("connected"), there);
         let none = dial(&[silent][..], Duration::from_millis(50)).await;
         let error = none.expect_err("nobody answers");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    /// Which of so many is connected to in 2 s, if those before say nothing and it takes so long.
+    async fn found(silent: usize, takes: Duration) -> io::Result<usize> {
+        let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let addresses: Vec<SocketAddr> = (0..).map(address).take(silent + 3).collect();
+        let connect = |to: SocketAddr| async move {
+            let index = usize::from(to.port());
+            match index < silent {
+                true => std::future::pending().await,
+                false => tokio::time::sleep(takes).await,
+            }
+            Ok(index)
+        };
+        first_of(&addresses, Duration::from_secs(2), connect).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_addresses_leave_a_slow_round_trip_enough_time() {
+        let slow = Duration::from_millis(900);
+        assert_eq!(found(0, slow).await.ok(), Some(0));
+        assert_eq!(found(1, slow).await.ok(), Some(1));
+        let started = Instant::now();
+        let error = found(100, slow).await.expect_err("nobody answers");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(started.elapsed(), Duration::from_secs(2));
     }
 
     #[tokio::test]
