@@ -7,6 +7,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// This part of the places nobody has alone.
+const RESERVED: usize = 8;
+
 /// What one may have of the places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
@@ -14,7 +17,8 @@ pub enum Share {
     All,
     /// So many.
     AtMost(usize),
-    /// As many as are free. One who takes all that he can leaves half, the next one a quarter.
+    /// While nobody else has any, all but an eighth; then as many as are free. So whoever is alone
+    /// loses little, and whoever comes finds some.
     AsManyAsFree,
 }
 
@@ -56,10 +60,12 @@ impl<K: Eq + Clone> Places<K> {
         let mut taken = self.taken();
         let all: usize = taken.iter().map(|one| one.count).sum();
         let free = self.max.saturating_sub(all);
+        let is_alone = taken.iter().all(|one| one.by == by);
         let own = taken.iter_mut().find(|one| one.by == by);
         let may_have = match self.share {
             Share::All => self.max,
             Share::AtMost(most) => most,
+            Share::AsManyAsFree if is_alone => self.max - self.max / RESERVED,
             Share::AsManyAsFree => free,
         };
         if free == 0 || own.as_ref().map_or(0, |own| own.count) >= may_have {
@@ -123,19 +129,23 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_all_that_it_can_leaves_half_of_what_is_free() {
+    fn who_is_alone_leaves_an_eighth_and_others_half_of_what_is_free() {
         let places = Places::new(64, Share::AsManyAsFree);
         let mut held = Vec::new();
-        for (by, expected) in [(1, 32), (2, 16), (3, 8), (4, 4), (5, 2), (6, 1), (7, 1)] {
+        for (by, expected) in [(1, 56), (2, 4), (3, 2), (4, 1), (5, 1)] {
             let got = got(&places, by);
             assert_eq!(got.len(), expected, "{by}");
             held.extend(got);
         }
-        assert!(places.take(8).is_none());
+        assert!(places.take(6).is_none());
         // What one gives back is there for whoever has less, and not for who has more.
-        held.truncate(32);
+        held.drain(..24);
         assert!(places.take(1).is_none());
-        assert_eq!(got(&places, 8).len(), 16);
+        assert_eq!(got(&places, 6).len(), 12);
+        // The first is alone again.
+        held.truncate(32);
+        held.extend(got(&places, 1));
+        assert_eq!(held.len(), 56);
     }
 
     #[test]
