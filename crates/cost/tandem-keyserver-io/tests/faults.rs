@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::io::Read as _;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
@@ -72,7 +73,7 @@ fn without_a_key_server_full_handshakes_fail_and_sessions_are_resumed() {
 
 /// As many connections from each of these addresses as a key server ever took of one, which say
 /// nothing.
-fn silent(server: std::net::SocketAddr, from: [&str; 4]) -> Vec<TcpStream> {
+fn silent(server: std::net::SocketAddr, from: &[&str]) -> Vec<TcpStream> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -86,8 +87,25 @@ fn silent(server: std::net::SocketAddr, from: [&str; 4]) -> Vec<TcpStream> {
             stream.into_std().expect("it is whole")
         })
     };
-    let connections = from.iter().flat_map(|from| (0..64).map(|_| connect(from)));
-    connections.collect()
+    let mut connections = Vec::new();
+    for from in from {
+        connections.extend((0..64).map(|_| connect(from)));
+        // With more in its queue a listener has SYNs sent again, a second later.
+        wait_until("taken", || none_waits(server.port()));
+    }
+    connections
+}
+
+/// Whether whoever listens there has taken all connections: those that wait are in its receive
+/// queue (proc_pid_net(5)).
+fn none_waits(port: u16) -> bool {
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("it is there");
+    let (port, listens) = (format!(":{port:04X}"), "0A");
+    table.lines().any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().take(5).collect();
+        matches!(fields[..], [_, local, _, state, queues]
+            if local.ends_with(&port) && state == listens && queues.ends_with(":00000000"))
+    })
 }
 
 #[test]
@@ -96,8 +114,27 @@ fn silent_strangers_of_one_network_keep_nobody_of_another_out() {
     let served = Served::start(&place, "a");
     let _crowd = silent(
         served.address,
-        ["127.1.0.2", "127.1.0.3", "127.1.0.4", "127.1.0.5"],
+        // More than all strangers get, if a network had no share.
+        &[
+            "127.1.0.2",
+            "127.1.0.3",
+            "127.1.1.2",
+            "127.1.1.3",
+            "127.1.2.2",
+            "127.1.2.3",
+            "127.1.3.2",
+            "127.1.3.3",
+        ],
     );
+    // The crowd is given up after two seconds, and then everybody comes in: who has a place before
+    // has it for as long.
+    let begun = std::time::Instant::now();
+    let mut neighbours = silent(served.address, &["127.2.0.1"]);
+    let neighbour = &mut neighbours[0];
+    neighbour.set_nonblocking(false).expect("a socket");
+    let ended = neighbour.read(&mut [0]);
+    assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
+    assert!(begun.elapsed() >= Duration::from_secs(2), "no place");
     let client = patient(&place, "web", &[&served]);
     assert!(client.sign(id_of(&place), SCHEME, &message()).is_ok());
 }
@@ -113,7 +150,7 @@ fn silent_strangers_next_door_keep_no_web_server_out_that_came_before() {
     assert!(sign().is_ok());
     let _crowd = silent(
         served.address,
-        ["127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"],
+        &["127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"],
     );
     assert!(sign().is_ok());
 }
