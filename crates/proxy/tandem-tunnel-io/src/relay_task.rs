@@ -135,15 +135,16 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
     }
 
     /// At the server side: for a stream that this client side has opened, of which this has been
-    /// read already.
+    /// read already. By then it has to have said where it goes.
     pub(crate) fn server_side(
         (tunnel, peer): (Stream<S, R>, PeerId),
-        first: Result<Option<Vec<u8>>, Broken>,
+        (first, until): (Result<Option<Vec<u8>>, Broken>, Instant),
         dialer: Arc<Dialer>,
         shared: Arc<Shared>,
         place: Place,
     ) -> Self {
-        let relay = shared.server_side_relay().of_peer(peer);
+        let opening = until.saturating_duration_since(Instant::now());
+        let relay = shared.server_side_relay(opening).of_peer(peer);
         let mut task = Self::new(relay, tunnel, shared, place);
         task.dialer = Some((dialer, peer));
         task.tunnel_read(first);

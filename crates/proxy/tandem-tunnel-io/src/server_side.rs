@@ -26,9 +26,9 @@ use tandem_daemon::{DaemonError, listener};
 use tandem_engine::{PeerId, Role};
 use tandem_firewall::{RuleSet, privilege};
 use tandem_link::tunnel::{DnsQuery, Ending, FlowOpen, RenewalQuery};
-use tandem_tunnel::{OPENING, WayOut};
+use tandem_tunnel::WayOut;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::admin;
 use crate::board::{Facts, Tally};
@@ -382,8 +382,9 @@ impl Host {
     /// Serves one stream: its first bytes say whether it is a DNS question, a flow of UDP, a
     /// question after a renewed chain or a TCP connection.
     async fn serve_stream<S: Sending, R: Receiving>(self, mut stream: Stream<S, R>, peer: PeerId) {
+        let until = Instant::now() + self.shared.opening();
         let first = tokio::select! {
-            first = timeout(OPENING, stream.receiving.read()) => first,
+            first = timeout_at(until, stream.receiving.read()) => first,
             () = self.shared.over() => return refuse(&mut stream, Ending::ShuttingDown),
         };
         let Ok(first) = first else {
@@ -394,7 +395,7 @@ impl Host {
                 return self.resolver.serve((stream, peer), &begun).await;
             }
             Ok(Some(begun)) if FlowOpen::begins(&begun) => {
-                return self.flows.serve((stream, peer), begun).await;
+                return self.flows.serve((stream, peer), begun, until).await;
             }
             Ok(Some(begun)) if RenewalQuery::begins(&begun) => {
                 return self.looks.serve((stream, peer), &begun).await;
@@ -403,8 +404,8 @@ impl Host {
         };
         match self.shared.place_of(peer, &self.relays) {
             Some(place) => {
-                let task =
-                    RelayTask::server_side((stream, peer), first, self.dialer, self.shared, place);
+                let (opened, first) = ((stream, peer), (first, until));
+                let task = RelayTask::server_side(opened, first, self.dialer, self.shared, place);
                 task.run().await;
             }
             None => refuse(&mut stream, Ending::Overloaded),

@@ -27,6 +27,7 @@ use crate::clock::{Clocks, wall};
 use crate::config::Renewals;
 use crate::error::TunnelError;
 use crate::line::Line;
+use crate::transport::quic;
 
 /// TCP connections at a time. Each has two descriptors' worth of buffers in the kernel, and a few
 /// kilobytes here.
@@ -191,10 +192,15 @@ impl Shared {
         relay.with(self.handshakes)
     }
 
-    /// One at the server side.
-    pub(crate) fn server_side_relay(&self) -> Relay {
+    /// How long a client side may take to say where a stream goes: as long as for a handshake.
+    pub(crate) fn opening(&self) -> Duration {
+        quic::expected(&self.keys.line).patience
+    }
+
+    /// One at the server side, whose target comes within this time.
+    pub(crate) fn server_side_relay(&self, opening: Duration) -> Relay {
         let Keys { prefer, line, .. } = &self.keys;
-        let relay = Relay::server_side(self.clocks.now());
+        let relay = Relay::server_side_until(self.clocks.now() + opening);
         self.relay(match prefer.asked_at(line.rate, line.round_trip) {
             Some(least) => relay.asking_for_keys(least),
             None => relay,

@@ -3,15 +3,16 @@
 //!
 //! Is not: the connecting, or whether it is allowed. Invariant: what comes meanwhile is kept as it
 //! is; past [`KEPT`] the relay wants no more of it. A first message that does not become whole in
-//! [`OPENING`] ends the connection.
+//! its time ends the connection.
 
 use std::time::Duration;
 
 use tandem_link::tunnel::{Malformed, Open, OpenDecoder};
 use tandem_wire::Instant;
 
-/// For the peer to say where a stream goes. It is said in one piece, with what opens the stream.
-pub const OPENING: Duration = Duration::from_secs(30);
+/// How long a stream that goes nowhere has a place, where nobody says how long: its first message
+/// has to be whole by then. Peers send it in one piece, with what opens the stream.
+pub const OPENING: Duration = Duration::from_secs(60);
 
 /// How much is kept of what comes before the target is connected to: a hello of any size that is
 /// followed, and what may follow it.
@@ -21,20 +22,21 @@ const KEPT: usize = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct Arriving {
     decoder: OpenDecoder,
-    since: Instant,
+    deadline: Instant,
 }
 
 impl Arriving {
-    pub(crate) fn new(since: Instant) -> Self {
+    /// With so much time.
+    pub(crate) fn until(deadline: Instant) -> Self {
         Self {
             decoder: OpenDecoder::default(),
-            since,
+            deadline,
         }
     }
 
     /// When it has taken too long.
     pub(crate) fn deadline(&self) -> Instant {
-        self.since + OPENING
+        self.deadline
     }
 
     /// Reads on. The first message, once it is whole, with what follows it.

@@ -85,8 +85,13 @@ impl Relay {
 
     /// One at the server side; the target comes on the stream, within [`OPENING`] from now.
     pub fn server_side(now: Instant) -> Self {
+        Self::server_side_until(now + OPENING)
+    }
+
+    /// One at the server side; the target comes on the stream, by then.
+    pub fn server_side_until(deadline: Instant) -> Self {
         Self {
-            state: State::Arriving(Arriving::new(now)),
+            state: State::Arriving(Arriving::until(deadline)),
             handshakes: Handshakes::Shortened,
             client_keys: ClientKeys::AsTold,
             peer: PeerId::OTHER_END,

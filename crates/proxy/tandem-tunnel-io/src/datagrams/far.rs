@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tandem_daemon::places::{Places, Share};
 use tandem_engine::PeerId;
 use tandem_link::tunnel::{Ending, FlowOpen, FlowOpenDecoder};
-use tandem_tunnel::{FlowSide, OPENING};
-use tokio::time::timeout;
+use tandem_tunnel::FlowSide;
+use tokio::time::{Instant, timeout_at};
 
 use super::endpoint::Server;
 use super::flow_task::{Begun, FlowTask, Over};
@@ -40,13 +40,15 @@ impl FarFlows {
         }
     }
 
-    /// Serves the flow whose stream, of this peer, begins with these bytes.
+    /// Serves the flow whose stream, of this peer, begins with these bytes. By then it has to have
+    /// said where it goes.
     pub(crate) async fn serve<S: Sending, R: Receiving>(
         &self,
         (mut stream, peer): (Stream<S, R>, PeerId),
         begun: Vec<u8>,
+        until: Instant,
     ) {
-        if let Err(ending) = self.served((&mut stream, peer), begun).await {
+        if let Err(ending) = self.served((&mut stream, peer), begun, until).await {
             stream.break_off(ending);
         }
     }
@@ -55,8 +57,9 @@ impl FarFlows {
         &self,
         (stream, peer): (&mut Stream<S, R>, PeerId),
         begun: Vec<u8>,
+        until: Instant,
     ) -> Result<(), Ending> {
-        let opened = timeout(OPENING, opened(&mut stream.receiving, begun)).await;
+        let opened = timeout_at(until, opened(&mut stream.receiving, begun)).await;
         let Opened { open, rest } = opened.map_err(|_| Ending::TimedOut)??;
         let place = self.places.take(peer).ok_or_else(|| {
             self.shared.board.count(Tally::DatagramFlowsRefused, 1);

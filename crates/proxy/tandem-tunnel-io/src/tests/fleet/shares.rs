@@ -1,11 +1,12 @@
 //! What one client side takes of the server side leaves enough to the others, over UDP and TCP.
 
-use tandem_link::tunnel::{FlowOpen, Open};
+use tandem_link::tunnel::{Ending, FlowOpen, Open};
 
 use super::*;
 use crate::datagrams::{Associations, NearFlows};
 use crate::keeper::Leased;
 use crate::tests::datagrams::{Program, comes_true, gauge, mirror, write_all};
+use crate::transport::{Broken, Receiving as _};
 
 /// More than the server side has for all: a client side opens as many streams that begin so.
 async fn crowd(stay: &Stay, count: usize, begun: &[u8]) -> Vec<Leased<Any>> {
@@ -68,4 +69,28 @@ async fn the_connections_of_one_client_side_leave_some_to_another() {
     let stay = other.go_to(&place, Over::Udp);
     let client = other.client(&stay, echo().await).await;
     assert_eq!(exchanged(client, b"mine").await, b"mine");
+}
+
+#[tokio::test]
+async fn a_stream_may_take_as_long_as_a_handshake_to_say_where_it_goes_and_no_longer() {
+    let place = Place::open(None);
+    let stay = Mover::new(own_key(1)).go_to(&place, Over::Tcp);
+    let mut begun = Vec::new();
+    let open = FlowOpen {
+        target: Target::Address(mirror().await),
+    };
+    open.write(&mut begun).expect("it may cross");
+    begun.pop();
+    let mut held = crowd(&stay, 1, &begun).await;
+    tokio::time::pause();
+    let since = tokio::time::Instant::now();
+    let broken = held[0].stream.receiving.read().await;
+    assert_eq!(broken, Err(Broken::ByPeer(Ending::TimedOut.code().into())));
+    let expected = quic::expected(&Line::default()).patience;
+    let taken = since.elapsed();
+    let early = Duration::from_secs(10);
+    assert!(
+        taken > expected - early && taken < expected + early,
+        "{taken:?}"
+    );
 }
