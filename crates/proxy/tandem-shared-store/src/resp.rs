@@ -133,6 +133,8 @@ fn string(from: &mut impl BufRead, length: usize) -> io::Result<Vec<u8>> {
 /// What may stand in a log.
 fn readable(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
+    // What follows repeats the command, and a login is one.
+    let text = text.split(", with args").next().unwrap_or_default();
     let shown = text.chars().filter(|c| !c.is_control());
     shown.take(120).collect()
 }
@@ -147,6 +149,12 @@ fn malformed() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_does_not_repeat_a_password() {
+        let refused = b"ERR unknown command 'AUTH', with args beginning with: 'tandem' 'secret' ";
+        assert_eq!(readable(refused), "ERR unknown command 'AUTH'");
+    }
 
     fn reply(bytes: &[u8]) -> io::Result<Reply> {
         let mut left = bytes;

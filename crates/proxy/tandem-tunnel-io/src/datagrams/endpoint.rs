@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use nix::errno::Errno;
 use tandem_link::tunnel::{Ending, MAX_PAYLOAD};
 use tokio::io::{Interest, Ready};
 use tokio::net::UdpSocket;
@@ -126,7 +127,7 @@ impl Endpoint for Server {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => {
                     self.failed = unreachable(&error);
-                    if self.failed.is_none() {
+                    if self.failed.is_none() && !is_of_one_datagram(&error) {
                         tracing::debug!(%error, "a socket of a flow");
                         return Err(Gone::Left);
                     }
@@ -138,9 +139,9 @@ impl Endpoint for Server {
     fn give(&mut self, payload: &[u8]) {
         // What is said first became of an earlier payload, and this one has not left.
         if let Err(error) = self.socket.try_send(payload)
-            && let Some(why) = unreachable(&error)
+            && !may_be_full(&error)
         {
-            self.failed = Some(why);
+            self.failed = unreachable(&error).or(self.failed);
             let _ = self.socket.try_send(payload);
         }
     }
@@ -175,7 +176,44 @@ fn unreachable(error: &io::Error) -> Option<Ending> {
     }
 }
 
+fn may_be_full(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::WouldBlock
+}
+
+/// Whether an ICMP message was the answer to a datagram, and others may arrive: it was too long for
+/// the path, as QUIC tries on purpose, or the message says nothing that UDP knows
+/// (`icmp_err_convert` in net/ipv4/icmp.c).
+fn is_of_one_datagram(error: &io::Error) -> bool {
+    let known = [
+        Errno::EMSGSIZE,
+        Errno::EPROTO,
+        Errno::ENOPROTOOPT,
+        Errno::EHOSTDOWN,
+        Errno::ENONET,
+    ];
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    errno.is_some_and(|errno| known.contains(&errno))
+}
+
 /// Whether it says something of one datagram alone: nothing has come, or one did not arrive.
 pub(super) fn may_pass(error: &io::Error) -> bool {
     error.kind() == ErrorKind::WouldBlock || unreachable(error).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagram_that_is_too_long_for_the_path_ends_no_flow() {
+        for (errno, goes_on) in [
+            (Errno::EMSGSIZE, true),
+            (Errno::EPROTO, true),
+            (Errno::ECONNREFUSED, false),
+            (Errno::EBADF, false),
+        ] {
+            let error = io::Error::from(errno);
+            assert_eq!(is_of_one_datagram(&error), goes_on, "{errno}");
+        }
+    }
 }

@@ -297,7 +297,8 @@ async fn a_client_side_that_moves_is_warm_where_the_store_is_shared_and_cold_whe
         );
         // Alone, the hello is missed and the flight crosses whole.
         assert_eq!((alone.misses, together.misses), (1, 0));
-        let [_, at_home] = together.at_home;
+        // What a visit leaves on its way is counted with the next one.
+        let at_home = together.at_home.into_iter().max().unwrap_or_default();
         assert!(
             together.after <= at_home + 60,
             "{} after {at_home}",

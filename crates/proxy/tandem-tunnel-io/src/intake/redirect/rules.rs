@@ -83,7 +83,10 @@ pub(super) fn rules(taken: &Taken<'_>, to: u16, marks: Marks) -> RuleSet {
     }
     if let Some(mark) = marks.answers {
         let queue = queue_number(&taken.link);
-        tables.extend([queued(taken, queue, marks.own), untracked(mark)]);
+        tables.extend([
+            queued(taken, queue, [marks.own, Some(mark)]),
+            untracked(mark),
+        ]);
         trials.extend(trials_of_queue(queue));
     }
     let rules = RuleSet::new(Owner::Tunnel, &taken.link, tables, trials);
@@ -148,7 +151,7 @@ fn rejected(taken: &Taken<'_>, own: Option<u32>) -> TableRules {
 /// What takes UDP of this machine and of those it serves out of the kernel. After the firewall's
 /// own rules, so that these decide who may send, and before the source is translated; rules of
 /// FORWARD come before that, and are needed where interfaces are named.
-fn queued(taken: &Taken<'_>, queue: u16, own: Option<u32>) -> TableRules {
+fn queued(taken: &Taken<'_>, queue: u16, own: [Option<u32>; 2]) -> TableRules {
     let link = &taken.link;
     let hooks = match taken.from.as_slice() {
         [] => vec![format!("POSTROUTING -o {link}")],
@@ -160,7 +163,8 @@ fn queued(taken: &Taken<'_>, queue: u16, own: Option<u32>) -> TableRules {
         }
     };
     let mut rules = vec![TO_MANY.to_owned(), not_to(taken.peer, Over::Udp)];
-    rules.extend(own.map(not_marked));
+    // What the daemon sends itself: to servers, and as their answers.
+    rules.extend(own.into_iter().flatten().map(not_marked));
     rules.push(TRACKED.to_owned());
     rules.push(to_queue(queue));
     TableRules {

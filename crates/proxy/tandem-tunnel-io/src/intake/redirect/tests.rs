@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use nix::sched::{CloneFlags, setns};
-use tandem_firewall::LeftBehind;
+use tandem_firewall::{FirewallError, LeftBehind};
 
 use super::*;
 use crate::intake::passing_on::PassingOn;
@@ -57,6 +57,23 @@ fn open_from(from: &[&str], link: &str, ports: &[u16]) -> Result<Redirect, Tunne
         ..configured(link, ports)
     };
     Redirect::open(&link, Own::None)
+}
+
+/// The same, once the one before is gone: while another test starts a program, that holds the lock,
+/// too, for a moment.
+async fn reopened(from: &[&str], link: &str, ports: &[u16]) -> Redirect {
+    let opened = async {
+        loop {
+            match open_from(from, link, ports) {
+                Err(TunnelError::Firewall(FirewallError::AlreadyRunning { .. })) => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                opened => return opened.expect("it can be set"),
+            }
+        }
+    };
+    let opened = tokio::time::timeout(Duration::from_secs(20), opened).await;
+    opened.expect("the lock is given back")
 }
 
 fn open_by(intercept: Intercept, ports: &[u16]) -> Redirect {
@@ -146,6 +163,7 @@ const UDP_TO_THE_TUNNEL: &str = "\
 -A tandem-t-lnk0 -m addrtype ! --dst-type UNICAST -j RETURN
 -A tandem-t-lnk0 -4 -p udp -d 192.0.2.1 --dport 443 -j RETURN
 -A tandem-t-lnk0 -m mark --mark 0x40000000/0x40000000 -j RETURN
+-A tandem-t-lnk0 -m mark --mark 0x20000000/0x20000000 -j RETURN
 -A tandem-t-lnk0 -m conntrack --ctstate ESTABLISHED,RELATED,DNAT -j RETURN
 -A tandem-t-lnk0 -j NFQUEUE --queue-num NUMBER --queue-bypass
 -A POSTROUTING -o lnk0 -p udp -m multiport --dports 443 -j tandem-t-lnk0
@@ -641,7 +659,7 @@ fn other_machines_elsewhere_than_on_named_interfaces_are_left_alone() {
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         net.connect(GATEWAY, by_link).expect("it is taken in");
         redirect.remove().await.expect("they can be removed");
-        let _redirect = open_from(&["near0"], "lnk0", &[443]).expect("it can be set");
+        let _redirect = reopened(&["near0"], "lnk0", &[443]).await;
         net.connect(CLIENT, by_link).expect("it is taken in");
     });
 }
