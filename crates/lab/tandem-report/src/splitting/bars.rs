@@ -237,7 +237,7 @@ mod tests {
         ];
         assert_eq!(
             verdict(&rows, "split-origin-cpu"),
-            (Some(125.0), "missed by 25.0\u{a0}points".to_owned())
+            (Some(125.0), "missed by 45.0\u{a0}points".to_owned())
         );
     }
 
