@@ -56,6 +56,7 @@ const KEY_LOG: &str = "tandem-key-log";
 const KEY_SOCKET: &str = "tandem-key-socket";
 const DAEMON: &str = "tandem-daemon";
 const CHANNEL: &str = "tandem-channel";
+const FILE: &str = "tandem-file";
 const STORE: &str = "tandem-store";
 const STORE_SQLITE: &str = "tandem-store-sqlite";
 const TRACE: &str = "tandem-trace";
@@ -122,7 +123,13 @@ pub(crate) const LAYERS: &[Layer] = &[
         &[RECORD_KEY],
     ),
     Layer::new(DAEMON, "crates/base/tandem-daemon", Kind::Adapter, &[]),
-    Layer::new(CHANNEL, "crates/base/tandem-channel", Kind::Adapter, &[]),
+    Layer::new(FILE, "crates/base/tandem-file", Kind::Adapter, &[]),
+    Layer::new(
+        CHANNEL,
+        "crates/base/tandem-channel",
+        Kind::Adapter,
+        &[FILE],
+    ),
     Layer::new(DELTA, "crates/base/tandem-delta", Kind::Core, &[]),
     Layer::new(NETSIM, "crates/lab/tandem-netsim", Kind::Core, &[WIRE]),
     Layer::new(STORE, "crates/base/tandem-store", Kind::Core, &[WIRE]),
@@ -367,7 +374,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         BROKER_DNS,
         "crates/split/tandem-broker-dns",
         Kind::Adapter,
-        &[BARNRAISING],
+        &[BARNRAISING, FILE],
     ),
     Layer::new(
         BROKER,
@@ -396,6 +403,7 @@ pub(crate) const LAYERS: &[Layer] = &[
                 SPLIT_IO,
                 BARNRAISING,
                 DAEMON,
+                FILE,
                 TUNNEL_IO,
                 TUNNEL,
                 PAIR,

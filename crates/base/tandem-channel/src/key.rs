@@ -12,11 +12,11 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use rustls::SignatureScheme;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, alg_id};
 use rustls::sign::{CertifiedKey, SigningKey};
+use tandem_file::Over;
 use zeroize::Zeroizing;
 
 use crate::crypto::{self, sign::any_eddsa_type};
 use crate::error::ChannelError;
-use crate::file::{self, Over};
 use crate::secrecy::warn_if_exposed;
 
 /// A private key in the one form that RFC 8410, section 7 has for it, up to its 32 bytes.
@@ -186,7 +186,7 @@ impl ChannelKey {
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let seed = random()?;
-                file::write(path, &seed, Over::Nothing).map_err(file)?;
+                tandem_file::write(path, &seed, Over::Nothing).map_err(file)?;
                 seed.to_vec()
             }
             Err(error) => return Err(file(error)),

@@ -14,7 +14,6 @@ mod config;
 mod counted;
 mod dial;
 mod error;
-mod file;
 mod key;
 mod protocol;
 mod secrecy;

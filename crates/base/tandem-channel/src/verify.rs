@@ -13,10 +13,10 @@ use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_
 use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use tandem_file::Over;
 
 use crate::crypto;
 use crate::error::ChannelError;
-use crate::file::{self, Over};
 use crate::key::KeyName;
 
 /// The server that a client talks to.
@@ -74,7 +74,7 @@ impl Pin {
                 *key = Some(met);
                 if let Some(path) = &self.kept_in
                     && let Err(error) =
-                        file::write(path, format!("{met}\n").as_bytes(), Over::Another)
+                        tandem_file::write(path, format!("{met}\n").as_bytes(), Over::Another)
                 {
                     tracing::warn!(path = %path.display(), %error, "the key could not be stored");
                 }

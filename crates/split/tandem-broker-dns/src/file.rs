@@ -1,12 +1,12 @@
 //! The kinds of file that are met: a secret that is written once, a small text that somebody else
 //! changes, and one that is written anew with each change.
 
-use std::fs::{File, Permissions};
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use tempfile::{NamedTempFile, PersistError};
+use tandem_file::Over;
 
 use crate::error::DnsError;
 
@@ -40,38 +40,12 @@ pub(crate) fn read_secret(path: &Path) -> Result<Option<Vec<u8>>, DnsError> {
 
 /// Writes a secret that is not there yet: whole or not at all, for its owner alone.
 pub(crate) fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), DnsError> {
-    write(path, bytes, NamedTempFile::persist_noclobber)
+    tandem_file::write(path, bytes, Over::Nothing).map_err(|error| DnsError::file(path, error))
 }
 
 /// Writes a small file anew: whole or not at all, for its owner alone.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), DnsError> {
-    write(path, bytes, NamedTempFile::persist)
-}
-
-/// Writes a file beside its place, and `put`s it there.
-fn write<'a>(
-    path: &'a Path,
-    bytes: &[u8],
-    put: impl FnOnce(NamedTempFile, &'a Path) -> Result<File, PersistError>,
-) -> Result<(), DnsError> {
-    let written = || {
-        let folder = folder_of(path);
-        let mut file = tempfile::Builder::new()
-            .permissions(Permissions::from_mode(0o600))
-            .tempfile_in(folder)?;
-        file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        put(file, path).map_err(|error| error.error)?;
-        File::open(folder)?.sync_all()
-    };
-    written().map_err(|error| DnsError::file(path, error))
-}
-
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        Some(_) | None => Path::new("."),
-    }
+    tandem_file::write(path, bytes, Over::Another).map_err(|error| DnsError::file(path, error))
 }
 
 /// The lines of a small text, without blank ones; none if there is no such file.

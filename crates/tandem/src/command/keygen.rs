@@ -3,11 +3,10 @@
 //! Invariants: the key comes from the operating system; a file that holds it is readable by its
 //! owner only from the moment it exists; an existing file stays as it is.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::{fs, io};
 
+use tandem_file::Over;
 use tandem_packet_io::config::{Key, read_key};
 use tandem_tunnel_io::config::names;
 
@@ -53,11 +52,5 @@ fn write_new(path: &Path, digits: &str) -> io::Result<()> {
         // Where it fails, the file says why.
         let _ = fs::create_dir(folder);
     }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    writeln!(file, "{digits}")?;
-    file.sync_all()
+    tandem_file::write(path, format!("{digits}\n").as_bytes(), Over::Nothing)
 }

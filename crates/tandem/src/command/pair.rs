@@ -6,7 +6,6 @@
 //! what is written is written whole or not at all; an invitation is used up only by a client side
 //! that can keep the key.
 
-mod draft;
 mod files;
 
 use std::io::{self, IsTerminal as _, Read as _};

@@ -10,9 +10,9 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use tandem_file::{Draft, Over};
 use tandem_packet_io::config::{Key, Role, role_name};
 
-use super::draft::{Draft, Over};
 use crate::cli::FileArgs;
 use crate::exit::Failure;
 use crate::settings::{self, Settings};
@@ -136,7 +136,8 @@ impl Files {
     /// # Errors
     /// There is no room.
     pub(super) fn expect_key(&mut self) -> Result<(), Failure> {
-        self.key_draft = Some(Draft::new(&self.key, KEY_PERMISSIONS, self.over)?);
+        let draft = Draft::new(&self.key, KEY_PERMISSIONS, self.over);
+        self.key_draft = Some(draft.map_err(|source| Failure::file(&self.key, source))?);
         Ok(())
     }
 
@@ -146,7 +147,9 @@ impl Files {
     /// The disk is full, for instance.
     pub(super) fn put_key(&mut self, key: &Key) -> Result<(), Failure> {
         match &mut self.key_draft {
-            Some(draft) => draft.write(&format!("{}\n", key.to_hex())),
+            Some(draft) => draft
+                .write(format!("{}\n", key.to_hex()).as_bytes())
+                .map_err(|source| Failure::file(&self.key, source)),
             None => Ok(()),
         }
     }
@@ -204,11 +207,15 @@ impl Files {
         if text == config.text {
             return Ok(());
         }
+        let failed = |source| Failure::file(&config.path, source);
         let draft = match &mut config.draft {
             Some(draft) => draft,
-            none => none.insert(Draft::new(&config.path, config.permissions, config.over)?),
+            none => {
+                let draft = Draft::new(&config.path, config.permissions, config.over);
+                none.insert(draft.map_err(failed)?)
+            }
         };
-        draft.write(&text)
+        draft.write(text.as_bytes()).map_err(failed)
     }
 
     /// Puts all into its place.
@@ -217,10 +224,14 @@ impl Files {
     /// A file has come meanwhile.
     pub(super) fn keep(&mut self) -> Result<(), Failure> {
         if let Some(draft) = self.key_draft.take() {
-            draft.keep()?;
+            let kept = draft.keep();
+            kept.map_err(|source| Failure::file(&self.key, source))?;
         }
-        if let Some(draft) = self.config.as_mut().and_then(|config| config.draft.take()) {
-            draft.keep()?;
+        if let Some(config) = &mut self.config
+            && let Some(draft) = config.draft.take()
+        {
+            let kept = draft.keep();
+            kept.map_err(|source| Failure::file(&config.path, source))?;
         }
         Ok(())
     }

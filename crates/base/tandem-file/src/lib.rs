@@ -4,6 +4,7 @@
 //!
 //! Invariants: until it is kept, what stands in its place stays; dropped, it leaves nothing; kept,
 //! it is on the disk whole.
+#![forbid(unsafe_code)]
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
@@ -12,11 +13,9 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-use crate::exit::Failure;
-
 /// What may stand in its place already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Over {
+pub enum Over {
     /// Nothing: a file that has come meanwhile stays.
     Nothing,
     /// Another file, which goes.
@@ -25,7 +24,7 @@ pub(super) enum Over {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Draft {
+pub struct Draft {
     temporary: NamedTempFile,
     place: PathBuf,
     over: Over,
@@ -36,21 +35,17 @@ impl Draft {
     ///
     /// # Errors
     /// The folder is not there, or nothing can be written to it.
-    pub(super) fn new(path: &Path, permissions: u32, over: Over) -> Result<Self, Failure> {
+    pub fn new(path: &Path, permissions: u32, over: Over) -> io::Result<Self> {
         // What a link leads to is replaced, not the link.
         let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let folder = folder(&place);
-        let failed = |source| Failure::file(path, source);
         let mut builder = Builder::new();
         builder
             .prefix(".tandem-")
             .permissions(Permissions::from_mode(0o600));
-        let temporary = builder.tempfile_in(folder).map_err(failed)?;
+        let temporary = builder.tempfile_in(folder)?;
         let wanted = Permissions::from_mode(permissions);
-        temporary
-            .as_file()
-            .set_permissions(wanted)
-            .map_err(failed)?;
+        temporary.as_file().set_permissions(wanted)?;
         Ok(Self {
             temporary,
             place,
@@ -62,20 +57,18 @@ impl Draft {
     ///
     /// # Errors
     /// The disk is full, for instance.
-    pub(super) fn write(&mut self, text: &str) -> Result<(), Failure> {
-        let written = self.temporary.as_file().set_len(0).and_then(|()| {
-            io::Seek::rewind(self.temporary.as_file_mut())?;
-            self.temporary.write_all(text.as_bytes())?;
-            self.temporary.as_file().sync_all()
-        });
-        written.map_err(|source| Failure::file(&self.place, source))
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.temporary.as_file().set_len(0)?;
+        io::Seek::rewind(self.temporary.as_file_mut())?;
+        self.temporary.write_all(bytes)?;
+        self.temporary.as_file().sync_all()
     }
 
     /// Puts it into its place.
     ///
     /// # Errors
     /// There is a file now where there was none.
-    pub(super) fn keep(self) -> Result<(), Failure> {
+    pub fn keep(self) -> io::Result<()> {
         let Self {
             temporary,
             place,
@@ -85,11 +78,19 @@ impl Draft {
             Over::Nothing => temporary.persist_noclobber(&place),
             Over::Another => temporary.persist(&place),
         };
-        let in_place = kept.map(drop).map_err(|error| error.error);
-        in_place
-            .and_then(|()| File::open(folder(&place))?.sync_all())
-            .map_err(|source| Failure::file(&place, source))
+        kept.map_err(|error| error.error)?;
+        File::open(folder(&place))?.sync_all()
     }
+}
+
+/// Writes a file for its owner alone, whole or not at all.
+///
+/// # Errors
+/// It cannot be written, or there is one already and nothing may be.
+pub fn write(path: &Path, bytes: &[u8], over: Over) -> io::Result<()> {
+    let mut draft = Draft::new(path, 0o600, over)?;
+    draft.write(bytes)?;
+    draft.keep()
 }
 
 /// The folder in which a file is.
@@ -114,7 +115,7 @@ mod tests {
         let path = folder.path().join("key");
         fs::write(&path, "old").expect("ours");
         let mut draft = Draft::new(&path, 0o600, Over::Another).expect("a draft");
-        draft.write("new").expect("room");
+        draft.write(b"new").expect("room");
         assert_eq!(names(folder.path()), 2);
         drop(draft);
         assert_eq!(fs::read_to_string(&path).expect("there"), "old");
@@ -127,8 +128,8 @@ mod tests {
         let path = folder.path().join("key");
         for (text, over) in [("first", Over::Nothing), ("2nd", Over::Another)] {
             let mut draft = Draft::new(&path, 0o640, over).expect("a draft");
-            draft.write("something longer, which goes").expect("room");
-            draft.write(text).expect("room");
+            draft.write(b"something longer, which goes").expect("room");
+            draft.write(text.as_bytes()).expect("room");
             draft.keep().expect("its place");
             assert_eq!(fs::read_to_string(&path).expect("there"), text);
             assert_eq!(names(folder.path()), 1);
@@ -138,11 +139,22 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_written_leaves_nothing() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("key");
+        write(&path, b"one", Over::Nothing).expect("room");
+        write(&path, b"two", Over::Nothing).expect_err("there is one");
+        write(&path, b"three", Over::Another).expect("room");
+        assert_eq!(fs::read(&path).expect("there"), b"three");
+        assert_eq!(names(folder.path()), 1);
+    }
+
+    #[test]
     fn a_file_that_came_meanwhile_stays() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("key");
         let mut draft = Draft::new(&path, 0o600, Over::Nothing).expect("a draft");
-        draft.write("mine").expect("room");
+        draft.write(b"mine").expect("room");
         fs::write(&path, "theirs").expect("ours");
         draft.keep().expect_err("it is there");
         assert_eq!(fs::read_to_string(&path).expect("there"), "theirs");
