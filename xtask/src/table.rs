@@ -122,7 +122,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         Kind::Adapter,
         &[RECORD_KEY],
     ),
-    Layer::new(DAEMON, "crates/base/tandem-daemon", Kind::Adapter, &[]),
+    Layer::new(DAEMON, "crates/base/tandem-daemon", Kind::Adapter, &[WIRE]),
     Layer::new(FILE, "crates/base/tandem-file", Kind::Adapter, &[]),
     Layer::new(
         CHANNEL,
@@ -374,7 +374,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         BROKER_DNS,
         "crates/split/tandem-broker-dns",
         Kind::Adapter,
-        &[BARNRAISING, FILE],
+        &[BARNRAISING, FILE, WIRE],
     ),
     Layer::new(
         BROKER,

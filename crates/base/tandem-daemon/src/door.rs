@@ -22,6 +22,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tandem_wire::Network;
 use tokio::time::{sleep, timeout};
 
 /// What may be had of the places.
@@ -74,22 +75,11 @@ struct Share {
     part: usize,
 }
 
-/// All addresses that begin with the same bits. The networks of one share do not overlap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Network {
-    is_ipv4: bool,
-    bits: u128,
-}
-
 impl Share {
     fn network(self, address: IpAddr) -> Network {
-        let (bits, len, width) = match address {
-            IpAddr::V4(address) => (address.to_bits().into(), self.ipv4, u32::BITS),
-            IpAddr::V6(address) => (address.to_bits(), self.ipv6, u128::BITS),
-        };
-        Network {
-            is_ipv4: address.is_ipv4() || len == 0,
-            bits: u128::checked_shr(bits, width - len).unwrap_or(0),
+        match (self.ipv4, self.ipv6) {
+            (0, 0) => Network::ALL,
+            (ipv4, ipv6) => Network::of(address, ipv4, ipv6),
         }
     }
 }

@@ -6,18 +6,19 @@
 //!
 //! Invariants: a listener that fails is tried again; connections end independently of each other.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tandem_wire::Network;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::error::DaemonError;
+use crate::places::{Place, Places, Share};
 
 /// After the listener has failed, for lack of descriptors above all.
 const BREATH: Duration = Duration::from_millis(100);
@@ -69,11 +70,15 @@ pub async fn serve_shared<F>(
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let networks = Networks::default();
+    let networks = Places::new(max, Share::AtMost(of_one));
+    let told = AtomicBool::new(false);
     serve(listener, max, move |stream| {
         // Who has gone already has no address, and needs no place.
         let from = stream.peer_addr().ok();
-        let place = from.and_then(|from| networks.take(from.ip(), of_one));
+        let place = from.and_then(|from| place(&networks, from.ip()));
+        if from.is_some() && place.is_none() && !told.swap(true, Ordering::Relaxed) {
+            tracing::warn!("a network has its {of_one} connections; more are closed");
+        }
         let connection = place.map(|place| (each(stream), place));
         async move {
             if let Some((connection, _place)) = connection {
@@ -84,69 +89,12 @@ pub async fn serve_shared<F>(
     .await;
 }
 
-/// The connections of each network.
-#[derive(Clone, Default)]
-struct Networks {
-    /// How many; networks without any have no entry.
-    counts: Arc<Mutex<HashMap<u128, usize>>>,
-    /// Whether a refusal was logged.
-    told: Arc<AtomicBool>,
-}
-
-impl Networks {
-    fn take(&self, address: IpAddr, most: usize) -> Option<NetworkPlace> {
-        let network = network(address);
-        if let Some(network) = network {
-            let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-            let count = counts.entry(network).or_default();
-            if *count >= most {
-                if !self.told.swap(true, Ordering::Relaxed) {
-                    tracing::warn!("a network has its {most} connections; more are closed");
-                }
-                return None;
-            }
-            *count += 1;
-        }
-        Some(NetworkPlace {
-            networks: self.clone(),
-            network,
-        })
+/// A place among those of its network; this machine's own connections need none.
+fn place(networks: &Arc<Places<Network>>, from: IpAddr) -> Option<Option<Place<Network>>> {
+    match from.to_canonical().is_loopback() {
+        true => Some(None),
+        false => networks.take(Network::household(from)).map(Some),
     }
-}
-
-/// A connection that counts for its network.
-struct NetworkPlace {
-    networks: Networks,
-    network: Option<u128>,
-}
-
-impl Drop for NetworkPlace {
-    fn drop(&mut self) {
-        let Some(network) = self.network else {
-            return;
-        };
-        let counts = self.networks.counts.lock();
-        let mut counts = counts.unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&network) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&network);
-            }
-        }
-    }
-}
-
-/// The first bits of an address, IPv4 mapped into IPv6; nothing for this machine's own.
-fn network(address: IpAddr) -> Option<u128> {
-    let address = address.to_canonical();
-    if address.is_loopback() {
-        return None;
-    }
-    let (bits, rest) = match address {
-        IpAddr::V4(address) => (address.to_ipv6_mapped().to_bits(), 8),
-        IpAddr::V6(address) => (address.to_bits(), 72),
-    };
-    Some(bits >> rest << rest)
 }
 
 /// Serves those connections that `admit` makes something of, by the addresses from which they come,
@@ -184,8 +132,8 @@ mod tests {
 
     #[test]
     fn a_network_has_so_many_places_and_gets_them_back() {
-        let networks = Networks::default();
-        let take = |address: &str| networks.take(address.parse().expect("an address"), 2);
+        let networks = Places::new(100, Share::AtMost(2));
+        let take = |address: &str| place(&networks, address.parse().expect("an address"));
         let held = [take("192.0.2.1"), take("::ffff:192.0.2.200")];
         assert!(held.iter().all(Option::is_some));
         assert!(take("192.0.2.7").is_none(), "the same /24");
@@ -202,8 +150,7 @@ mod tests {
         drop(held);
         assert!(take("192.0.2.7").is_some());
         drop((others, more, own));
-        let left = networks.counts.lock().expect("nobody panics with it");
-        assert!(left.is_empty(), "{left:?}");
+        assert!(networks.is_empty());
     }
 
     #[tokio::test]

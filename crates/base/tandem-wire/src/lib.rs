@@ -11,7 +11,7 @@
 //!   for byte is refused, and its owner leaves it untouched.
 //!
 //! Specifications: RFC 791, 8200, 9293, 7323, 2018, 6994 (packets); RFC 6101, 2246, 4346, 5246,
-//! 8446, 6066, 6961 (TLS).
+//! 8446, 6066, 6961 (TLS). Beside them: parts of the address space, which shares are counted for.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
@@ -21,6 +21,7 @@ pub mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod ip;
+pub mod network;
 pub mod packet;
 pub mod seq;
 pub mod stream;
@@ -30,6 +31,7 @@ pub mod udp;
 
 pub use clock::{Instant, UnixTime};
 pub use error::{NoRoom, PacketError, TlsError};
+pub use network::Network;
 pub use packet::{Edit, SegmentRepr, TcpPacket, Template};
 pub use seq::Seq;
 pub use stream::{Assembler, Inserted};

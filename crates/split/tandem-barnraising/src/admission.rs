@@ -14,7 +14,7 @@ use std::time::Duration;
 use tandem_wire::Instant;
 
 use crate::member::PublicKey;
-use crate::network::Network;
+use tandem_wire::Network;
 
 /// Most networks with requests that still count. Who asks from one more is refused, and may come
 /// again.

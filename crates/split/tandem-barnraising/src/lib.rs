@@ -33,7 +33,6 @@ pub mod fuzzing;
 pub mod health;
 pub mod list;
 pub mod member;
-pub mod network;
 pub mod placement;
 pub mod places;
 pub mod refusals;

@@ -22,7 +22,7 @@ pub use fair::{Fair, Rules};
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::member::PublicKey;
-use crate::network::Network;
+use tandem_wire::Network;
 
 /// Somebody for whom connections count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

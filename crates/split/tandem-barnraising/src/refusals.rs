@@ -15,8 +15,8 @@ use std::time::Duration;
 use tandem_wire::Instant;
 
 use crate::member::PublicKey;
-use crate::network::Network;
 use crate::work::Asker;
+use tandem_wire::Network;
 
 /// Keys that are told apart: as many as a person can look through.
 pub const MAX_LABELS: usize = 32;

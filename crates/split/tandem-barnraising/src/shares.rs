@@ -7,8 +7,8 @@
 //! Is not: how often a network may ask ([`crate::admission`]). A site that lists its volunteers'
 //! keys ([`Policy::Listed`]) shares out nothing but answers and looks: who runs it knows them.
 //!
-//! [`Network::wide`]: crate::network::Network::wide
-//! [`Network::narrow`]: crate::network::Network::narrow
+//! [`Network::wide`]: tandem_wire::Network::wide
+//! [`Network::narrow`]: tandem_wire::Network::narrow
 //! [`Policy::Listed`]: crate::admission::Policy::Listed
 
 use crate::list::MAX_MEMBERS;

@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::list::MAX_MEMBERS;
-use crate::network::Network;
 use crate::shares::{ANSWER_NARROW, ANSWER_WIDE};
+use tandem_wire::Network;
 
 /// Most answers that are told apart: in so many of eight a full roster of one network is shown
 /// once. Where crowded networks have more, some of their addresses wait until the next change.

@@ -11,8 +11,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tandem_barnraising::network::Network;
 use tandem_barnraising::places::{self, Claim, Holder, Id, Rank};
+use tandem_wire::Network;
 use tokio::sync::Notify;
 
 /// Connections at a time,

@@ -14,9 +14,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tandem_barnraising::admission::{Limiter, Rate};
-use tandem_barnraising::network::Network;
 use tandem_barnraising::places::{self, Claim, Holder, Id, Rank};
 use tandem_wire::Instant;
+use tandem_wire::Network;
 use tokio::sync::watch;
 
 /// Places in all. One takes some 50 kB.

@@ -21,7 +21,7 @@ use super::known::Known;
 use super::{Claim, Holder, Id, NoPlace, Places, Rank, Taken};
 use crate::admission::{Limiter, Rate};
 use crate::member::PublicKey;
-use crate::network::Network;
+use tandem_wire::Network;
 
 /// Times as many places as are free may be one address's, or one /64's, or one key's,
 const NARROW: usize = 1;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tandem_wire::Instant;
 
-use crate::network::Network;
+use tandem_wire::Network;
 
 /// How long a volunteer is known after it has served: it may be without clients over night.
 const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);

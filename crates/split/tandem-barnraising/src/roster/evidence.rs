@@ -28,7 +28,7 @@ use super::{Entry, Roster};
 use crate::health::Outcome;
 use crate::list::MAX_MEMBERS;
 use crate::member::{Member, PublicKey};
-use crate::network::Network;
+use tandem_wire::Network;
 
 /// Refused records within `REMEMBERED` that bar a member.
 pub const PROOFS: u32 = 2;

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use super::{Entry, Roster};
 use crate::member::Member;
-use crate::network::Network;
 use crate::shares::{LIST_NARROW, LIST_WIDE};
+use tandem_wire::Network;
 
 impl Roster {
     /// In the order of their keys.

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use super::{Entry, Roster};
 use crate::member::Member;
-use crate::network::Network;
 use crate::shares::{LOOKS_UNPROVEN, LOOKS_WELL};
+use tandem_wire::Network;
 
 /// Those that are looked at apart from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

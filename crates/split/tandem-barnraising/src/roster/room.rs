@@ -14,8 +14,8 @@ use std::net::IpAddr;
 use super::{Entry, Refused, Roster};
 use crate::list::MAX_MEMBERS;
 use crate::member::{Member, PublicKey};
-use crate::network::Network;
 use crate::shares::{ROSTER_NARROW, ROSTER_WIDE};
+use tandem_wire::Network;
 
 /// What has to happen before a newcomer is entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use tandem_wire::Instant;
 
 use super::Asker;
 use crate::member::PublicKey;
-use crate::network::Network;
+use tandem_wire::Network;
 
 /// So many seconds' worth may be caused at once.
 const BURST: Duration = Duration::from_secs(8);

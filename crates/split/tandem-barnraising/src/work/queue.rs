@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Asker;
 use crate::member::PublicKey;
-use crate::network::Network;
+use tandem_wire::Network;
 
 /// Groups that are remembered, if fewer wait: a group that does not wait is remembered only for
 /// what it had lately.

@@ -1,6 +1,6 @@
 //! Parts of the address space: what a share or a limit is counted for.
 //!
-//! Is not: how much such a part may have ([`crate::shares`], [`crate::admission`]).
+//! Is not: how much such a part may have.
 //!
 //! Invariant: an IPv4 address is the same one when it is mapped into IPv6, and lies in no network
 //! of IPv6 but the whole.
@@ -58,7 +58,9 @@ impl Network {
         in_family && bits(address) & mask(self.length) == self.bits
     }
 
-    fn of(address: IpAddr, four: u32, six: u32) -> Self {
+    /// The first `four` bits of an IPv4 address (0 to 32), or `six` of an IPv6 one (0 to 128).
+    #[must_use]
+    pub fn of(address: IpAddr, four: u32, six: u32) -> Self {
         let length = match address.to_canonical() {
             IpAddr::V4(_) => MAPPED + four,
             IpAddr::V6(_) => six,
