@@ -92,7 +92,7 @@ mod tests {
 
     fn found(path: &str, text: &str) -> Vec<String> {
         check(&Tree::fixture(&[(path, text)]))
-            .unwrap()
+            .expect("it reads any text")
             .into_iter()
             .map(|finding| finding.message)
             .collect()

@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 
 use tandem_mc::certificates::For;
 
@@ -297,30 +298,37 @@ fn a_client_that_wants_the_connection_to_end_sees_its_end() {
     }
 }
 
+/// The address of a web server that answers one request, which ends like this, with these bytes; it
+/// gives back what it was asked.
+fn behind(end: &'static [u8], answer: &'static [u8]) -> (String, JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound").to_string();
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("the gateway");
+        let patience = std::time::Duration::from_secs(20);
+        stream.set_read_timeout(Some(patience)).expect("a socket");
+        let mut asked = Vec::new();
+        while !asked.ends_with(end) {
+            let mut piece = [0; 1 << 12];
+            let length = stream.read(&mut piece).expect("a request");
+            assert!(length > 0, "{}", String::from_utf8_lossy(&asked));
+            asked.extend_from_slice(&piece[..length]);
+        }
+        stream.write_all(answer).expect("sent");
+        String::from_utf8(asked).expect("text")
+    });
+    (address, serving)
+}
+
 #[test]
 fn trailers_and_extensions_of_chunks_do_not_reach_the_server() {
     if !are_there() {
         return;
     }
     let place = Place::new();
-    let behind = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let server = server_gateway(&place, &behind.local_addr().expect("bound").to_string());
+    let (behind, serving) = behind(b"0\r\n\r\n", b"HTTP/1.1 204 No Content\r\n\r\n");
+    let server = server_gateway(&place, &behind);
     let gateway = client_gateway(&place, &server.address, &[]);
-    let serving = std::thread::spawn(move || {
-        let (mut stream, _) = behind.accept().expect("the gateway");
-        let patience = std::time::Duration::from_secs(20);
-        stream.set_read_timeout(Some(patience)).expect("a socket");
-        let mut asked = Vec::new();
-        while !asked.ends_with(b"0\r\n\r\n") {
-            let mut piece = [0; 1 << 12];
-            let length = stream.read(&mut piece).expect("a request");
-            assert!(length > 0, "{}", String::from_utf8_lossy(&asked));
-            asked.extend_from_slice(&piece[..length]);
-        }
-        let answer = b"HTTP/1.1 204 No Content\r\n\r\n";
-        stream.write_all(answer).expect("sent");
-        String::from_utf8(asked).expect("text")
-    });
     let head = "POST / HTTP/1.1\r\nHost: page.example\r\nConnection: close\r\n\
         Transfer-Encoding: chunked\r\n";
     let body = "5;x=y\r\nhello\r\n0\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n";
@@ -339,16 +347,10 @@ fn an_answer_that_is_cut_short_is_no_whole_one_in_http_1_0() {
         return;
     }
     let place = Place::new();
-    let behind = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let server = server_gateway(&place, &behind.local_addr().expect("bound").to_string());
+    let cut = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
+    let (behind, serving) = behind(b"\r\n\r\n", cut);
+    let server = server_gateway(&place, &behind);
     let gateway = client_gateway(&place, &server.address, &[]);
-    let serving = std::thread::spawn(move || {
-        let (mut stream, _) = behind.accept().expect("the gateway");
-        let mut asked = [0; 1 << 14];
-        let _ = stream.read(&mut asked).expect("a request");
-        let cut = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
-        stream.write_all(cut).expect("sent");
-    });
     let mut stream = TcpStream::connect(&gateway.address).expect("it listens");
     let request = b"GET / HTTP/1.0\r\nHost: page.example\r\n\r\n";
     stream.write_all(request).expect("sent");
