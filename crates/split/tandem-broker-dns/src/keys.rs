@@ -275,6 +275,25 @@ mod tests {
     }
 
     #[test]
+    fn a_change_does_not_end_while_its_key_is_lost() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("dns.key");
+        let now = 1_800_000_000;
+        Keys::kept_in(&path, now).expect("made");
+        let note = Rollover {
+            phase: Phase::Switched,
+            since: now,
+        };
+        file::replace(&beside(&path, "change"), note.to_text().as_bytes()).expect("own folder");
+        let next = beside(&path, "next");
+        ZoneKey::kept_in(&next).expect("made");
+        let keys = Keys::kept_in(&path, now).expect("kept");
+        std::fs::remove_file(&next).expect("own folder");
+        let failed = keys.step(now + 365 * DAY, None, Above::HasNext);
+        assert!(failed.is_err(), "the old key is still there");
+    }
+
+    #[test]
     fn a_next_key_that_is_lost_is_not_replaced_by_another() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("dns.key");
