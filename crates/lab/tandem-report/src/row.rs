@@ -33,7 +33,7 @@ pub struct Row {
     pub arm: Arm,
     /// What the proxies held.
     pub store: StoreState,
-    /// Counts from 1 wislow link, endpoints and arm.
+    /// Counts from 1 within link, endpoints and arm.
     pub trial: u32,
     /// Whether the client verified the server and got the whole response.
     pub ok: bool,
