@@ -185,16 +185,17 @@ mod tests {
 
     #[test]
     fn what_is_written_beside_rows_reads_back() {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().expect("a directory");
         let rows = directory.path().join("handshake.jsonl");
         let info = RunInfo::here().with_program("nginx", "1.26").with_link(
             "iridium",
             "2.4 kbit/s",
             "table 4.1",
         );
-        let path = info.write_beside(&rows).unwrap();
+        let path = info.write_beside(&rows).expect("a writable folder");
         assert_eq!(path, directory.path().join("handshake.run.json"));
-        let read: RunInfo = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        let read = fs::read_to_string(path).expect("it was written");
+        let read: RunInfo = serde_json::from_str(&read).expect("what was written");
         assert_eq!(read, info);
         assert!(info.machine.contains("Linux"), "{}", info.machine);
     }

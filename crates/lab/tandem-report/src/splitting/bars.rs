@@ -200,7 +200,7 @@ mod tests {
 
     fn verdict(rows: &[Row], id: &str) -> (Option<f64>, String) {
         let bars = check(rows);
-        let bar = bars.iter().find(|bar| bar.id == id).unwrap();
+        let bar = bars.iter().find(|bar| bar.id == id).expect("a bar");
         (bar.measured, bar.verdict())
     }
 
@@ -214,7 +214,7 @@ mod tests {
             ]
         };
         let (saved, words) = verdict(&rows(5_000), "split-warm");
-        assert!((saved.unwrap() - 99.5).abs() < 1e-9);
+        assert!((saved.expect("measured") - 99.5).abs() < 1e-9);
         assert_eq!(words, "reached");
         assert_eq!(verdict(&rows(2_900), "split-warm").1, "reached, target too");
         assert_eq!(
