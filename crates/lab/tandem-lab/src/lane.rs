@@ -4,7 +4,6 @@
 //! Arms have a lane each, so that they can be interleaved without taking anything down in between,
 //! and none leaves traces in another's kernel state.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -458,16 +457,12 @@ impl Lane {
 
     fn start_proxies(&mut self) -> Result<(), LabError> {
         if let Some(mode) = Setup::of(self.arm).mode(&self.link) {
-            let store = self.topology.directory().join("store");
-            if store.exists() {
-                fs::remove_dir_all(&store).map_err(LabError::io("empty the stores"))?;
-            }
             self.proxies = Some(Proxies::start(
                 &self.exe,
                 &self.topology,
                 mode,
                 self.strategy(),
-                &store,
+                &self.topology.directory().join("store"),
                 self.admin(),
             )?);
         }

@@ -163,8 +163,8 @@ pub struct Usage {
 }
 
 impl Proxies {
-    /// Starts both and waits until both are ready. Their stores are in `store`, their logs in the
-    /// topology's directory.
+    /// Starts both and waits until both are ready. Their stores are in `store`, which is emptied
+    /// before; their logs are in the topology's directory.
     ///
     /// # Errors
     /// `Command` with a daemon's own last words where it does not become ready; `Io`,
@@ -177,6 +177,9 @@ impl Proxies {
         store: &Path,
         admin: Admin,
     ) -> Result<Self, LabError> {
+        if store.exists() {
+            fs::remove_dir_all(store).map_err(LabError::io("empty the stores"))?;
+        }
         let key = key_file(topology);
         match mode {
             _ if key.exists() => {}

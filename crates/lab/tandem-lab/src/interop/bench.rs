@@ -205,16 +205,12 @@ impl Bench {
     }
 
     fn start_proxies(&mut self, mode: Mode) -> Result<(), LabError> {
-        let store = self.topology.directory().join("store");
-        if store.exists() {
-            fs::remove_dir_all(&store).map_err(LabError::io("empty the stores"))?;
-        }
         self.proxies = Some(Proxies::start(
             &self.exe,
             &self.topology,
             mode,
             Strategy::Persistent,
-            &store,
+            &self.topology.directory().join("store"),
             Admin::On,
         )?);
         Ok(())

@@ -25,7 +25,7 @@ use tandem_trace::Moment;
 
 use super::application::Scene;
 use super::bill::Passage;
-use super::grounds::{Grounds, empty};
+use super::grounds::Grounds;
 use super::plan::{Visit, first_of};
 use crate::lane::quiet;
 use crate::setup::Setup;
@@ -145,14 +145,12 @@ impl<'a> Lane<'a> {
         let Some(mode) = Setup::of(self.spec.arm).mode(self.spec.config) else {
             return Ok(());
         };
-        let store = self.topology.directory().join("store");
-        empty(&store)?;
         self.proxies = Some(Proxies::start(
             self.spec.exe,
             &self.topology,
             mode,
             Strategy::Persistent,
-            &store,
+            &self.topology.directory().join("store"),
             Admin::Off,
         )?);
         Ok(())
