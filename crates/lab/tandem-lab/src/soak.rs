@@ -29,7 +29,7 @@ mod tally;
 
 use std::fs;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -278,22 +278,17 @@ impl<'a> Run<'a> {
         let (topology, ends) = Topology::build(config.up.mtu)?;
         let mode = options.through.mode(&config);
         let emulator = Emulator::start(ends, config, options.seed, None)?;
-        let keys = match options.through {
-            Through::Packet | Through::Tunnel => Vec::new(),
-            Through::TunnelConsent => key_paths(&topology, options.seed)?,
+        let (keys, [of_clients, of_servers]) = match options.through {
+            Through::Packet | Through::Tunnel => Default::default(),
+            Through::TunnelConsent => {
+                let library = client::keytap(&options.exe)?;
+                let keys = key_paths(&topology, options.seed)?;
+                let releasing = keys.each_ref().map(|path| {
+                    client::releasing(library.clone(), path.socket().to_owned()).to_vec()
+                });
+                (Vec::from(keys), releasing)
+            }
         };
-        let library = match options.through {
-            Through::Packet | Through::Tunnel => None,
-            Through::TunnelConsent => Some(client::keytap(&options.exe)?),
-        };
-        let [of_clients, of_servers] = [0, 1].map(|side| {
-            let library = library
-                .iter()
-                .map(|library| ("LD_PRELOAD", library.clone()));
-            let socket = keys.get(side).map(KeyPath::socket);
-            let socket = socket.map(|it| ("TANDEM_KEYTAP_SOCKET", it.to_owned()));
-            library.chain(socket).collect::<Vec<_>>()
-        });
         let (mut servers, mut sites) = (Vec::new(), Vec::new());
         let wanted = |row: &Row| match options.effort {
             Effort::Full => true,
@@ -568,13 +563,13 @@ impl<'a> Run<'a> {
 }
 
 /// The ways of keys to the client side, and to the server side.
-fn key_paths(topology: &Topology, seed: u64) -> Result<Vec<KeyPath>, LabError> {
-    let daemons = proxies::key_sockets(topology);
-    let paths = (0..).zip(daemons).map(|(side, daemon)| {
+fn key_paths(topology: &Topology, seed: u64) -> Result<[KeyPath; 2], LabError> {
+    let path = |side: u64, daemon: &Path| {
         let from = topology.directory().join(format!("harmed-keys-{side}"));
-        KeyPath::start(&from, &daemon, seed + side)
-    });
-    paths.collect()
+        KeyPath::start(&from, daemon, seed + side)
+    };
+    let [of_clients, of_servers] = proxies::key_sockets(topology);
+    Ok([path(0, &of_clients)?, path(1, &of_servers)?])
 }
 
 /// The link with its harm.

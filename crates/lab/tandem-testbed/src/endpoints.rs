@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::client;
 use crate::error::LabError;
 use crate::openssl::Openssl;
 use crate::pki::{ChainSpec, KeyKind};
@@ -243,10 +244,11 @@ impl Endpoints {
     /// What a program at this end has in its environment to release its keys.
     pub(crate) fn released_by(&self, end: Releases) -> Vec<(&'static str, &Path)> {
         match &self.release {
-            Some(release) if release.by == end => vec![
-                ("LD_PRELOAD", &release.library),
-                ("TANDEM_KEYTAP_SOCKET", &release.socket),
-            ],
+            Some(KeyRelease {
+                by,
+                library,
+                socket,
+            }) if *by == end => client::releasing(library.as_path(), socket.as_path()).to_vec(),
             Some(_) | None => Vec::new(),
         }
     }

@@ -173,8 +173,9 @@ impl Bench {
             fs::remove_dir_all(&directory).map_err(LabError::io("empty a directory"))?;
         }
         fs::create_dir_all(&directory).map_err(LabError::io("make a directory"))?;
+        let [_, socket] = proxies::key_sockets(&self.topology);
         let releasing = match consent {
-            Some(consent) if consent.is_of_server() => self.releasing(Host::ServerSide)?,
+            Some(consent) if consent.is_of_server() => self.releasing(socket)?.to_vec(),
             Some(_) | None => Vec::new(),
         };
         let site = Site {
@@ -231,17 +232,9 @@ impl Bench {
         }
     }
 
-    /// What makes a program release its keys to this side's proxy.
-    fn releasing(&self, side: Host) -> Result<Vec<(&'static str, PathBuf)>, LabError> {
-        let [near, far] = proxies::key_sockets(&self.topology);
-        let socket = match side {
-            Host::ServerSide => far,
-            _ => near,
-        };
-        Ok(vec![
-            ("LD_PRELOAD", client::keytap(&self.exe)?),
-            ("TANDEM_KEYTAP_SOCKET", socket),
-        ])
+    /// What makes a program release its keys at this socket.
+    fn releasing(&self, socket: PathBuf) -> Result<[(&'static str, PathBuf); 2], LabError> {
+        Ok(client::releasing(client::keytap(&self.exe)?, socket))
     }
 
     /// Ends server and proxies.
@@ -270,7 +263,8 @@ impl Bench {
         let mut security = None;
         let mut command = client.command(tools, address, version);
         if self.consent.is_some_and(Consent::is_of_client) && client.uses_openssl() {
-            command.envs(self.releasing(Host::ClientSide)?);
+            let [socket, _] = proxies::key_sockets(&self.topology);
+            command.envs(self.releasing(socket)?);
         }
         let outcome = client::run_program(
             self.topology.host(Host::Client),
