@@ -93,7 +93,8 @@ impl Sample {
 fn lacks_close_alone(exchange: &Exchange) -> bool {
     const ALERT: usize = 5 + 2 + 1 + 16;
     let up = &exchange.up;
-    let lacking = up.sent.bytes().len() - up.received.bytes().len().min(up.sent.bytes().len());
+    let [sent, received] = [&up.sent, &up.received].map(|stream| stream.bytes().len());
+    let lacking = sent.saturating_sub(received);
     exchange.down.is_identical() && up.is_undamaged() && lacking == ALERT
 }
 
@@ -294,7 +295,7 @@ impl Bench {
             *field = after.flights[index].saturating_sub(before.flights[index]);
         }
         let grown = after.others.into_iter().filter_map(|(name, count)| {
-            let grown = count - before.others.get(&name).copied().unwrap_or(0).min(count);
+            let grown = count.saturating_sub(before.others.get(&name).copied().unwrap_or(0));
             (grown > 0).then_some((name, grown))
         });
         sample.counted = grown.collect();
@@ -315,12 +316,10 @@ impl Bench {
                 .get_or_insert_with(|| "no connection was seen".to_owned());
             return sample;
         };
-        sample.identical = if !sample.ok {
-            exchange.is_undamaged()
-        } else if self.between == Between::Tunnel && lacks_close_alone(&exchange) {
-            true
-        } else {
-            exchange.is_identical()
+        let is_tunnel = self.between == Between::Tunnel;
+        sample.identical = match sample.ok {
+            true => exchange.is_identical() || is_tunnel && lacks_close_alone(&exchange),
+            false => exchange.is_undamaged(),
         };
         if !sample.identical {
             sample.error.get_or_insert_with(|| difference(&exchange));

@@ -236,16 +236,14 @@ pub(crate) enum Store {
 mod tests {
     use super::*;
 
-    fn judged(version: Version, sample: &Sample) -> Verdict {
-        let mut cell = Cell::untried(
+    fn untried(version: Version) -> Cell {
+        Cell::untried(
             Client::Curl,
             Server::Nginx,
             version,
             Verdict::Cannot,
             "not yet",
-        );
-        cell.judge(version, sample);
-        cell.verdict
+        )
     }
 
     #[test]
@@ -283,13 +281,7 @@ mod tests {
             (Some("no key"), &rewritten, Verdict::Touched, None),
             (None, &differing, Verdict::Differs, None),
         ] {
-            let mut cell = Cell::untried(
-                Client::Curl,
-                Server::Nginx,
-                Version::Tls13,
-                Verdict::Cannot,
-                "not yet",
-            );
+            let mut cell = untried(Version::Tls13);
             cell.judge_consent(cannot, sample);
             assert_eq!(
                 (cell.verdict, cell.why.as_deref()),
@@ -333,7 +325,9 @@ mod tests {
             (Version::Tls13, &rewritten, Verdict::Touched, true),
         ];
         for (version, sample, verdict, is_fault) in cases {
-            assert_eq!(judged(version, sample), verdict, "{sample:?}");
+            let mut cell = untried(version);
+            cell.judge(version, sample);
+            assert_eq!(cell.verdict, verdict, "{sample:?}");
             assert_eq!(verdict.is_fault(), is_fault);
         }
     }

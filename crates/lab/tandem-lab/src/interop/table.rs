@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use tandem_testbed::endpoints::Version;
 use tandem_testbed::matrix::{self, Installed};
 
+use super::bench::Sample;
 use super::cell::{Cell, Verdict};
 use super::consent::Consent;
 use super::version::VERSIONS;
@@ -129,22 +130,14 @@ fn table(
 }
 
 fn in_short(cell: &Cell) -> String {
-    let bytes = |sample: &Option<super::bench::Sample>| {
-        sample
-            .as_ref()
-            .map_or(0, |sample| sample.tls_bytes)
-            .to_string()
-    };
-    let link = |sample: &Option<super::bench::Sample>| {
-        let bytes = sample.as_ref().map_or(0, |sample| sample.link_bytes);
-        bytes.to_string()
+    let bytes = |sample: &Option<Sample>| match (sample, cell.consent) {
+        (Some(sample), None) => sample.tls_bytes,
+        (Some(sample), Some(_)) => sample.link_bytes,
+        (None, _) => 0,
     };
     match cell.verdict {
-        Verdict::Rewritten if cell.consent.is_some() => {
-            format!("{} → {}", link(&cell.plain), link(&cell.warm))
-        }
-        Verdict::Untouched if cell.consent.is_some() => "closed".to_owned(),
         Verdict::Rewritten => format!("{} → {}", bytes(&cell.plain), bytes(&cell.warm)),
+        Verdict::Untouched if cell.consent.is_some() => "closed".to_owned(),
         Verdict::Untouched => "untouched".to_owned(),
         Verdict::NotRewritten => "**NOT REWRITTEN**".to_owned(),
         Verdict::Touched => "**REWRITTEN**".to_owned(),
@@ -198,7 +191,6 @@ fn reasons(cells: &[Cell]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bench::Sample;
     use super::super::clients::Client;
     use super::super::servers::Server;
     use super::*;
