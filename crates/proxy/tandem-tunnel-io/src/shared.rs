@@ -200,7 +200,7 @@ impl Shared {
     /// One at the server side, whose target comes within this time.
     pub(crate) fn server_side_relay(&self, opening: Duration) -> Relay {
         let Keys { prefer, line, .. } = &self.keys;
-        let relay = Relay::server_side_until(self.clocks.now() + opening);
+        let relay = Relay::server_side(self.clocks.now() + opening);
         self.relay(match prefer.asked_at(line.rate, line.round_trip) {
             Some(least) => relay.asking_for_keys(least),
             None => relay,
@@ -485,7 +485,7 @@ mod tests {
         let program = UnixDatagram::unbound().expect("a socket");
         let sent = program.send_to(&key().to_datagram(), &path);
         sent.expect("it is there");
-        let mut relay = shared.relay(Relay::server_side(shared.clocks.now()));
+        let mut relay = shared.relay(Relay::server_side(shared.clocks.now() + shared.opening()));
         shared.tell(&mut relay, Input::EndpointEnd);
         let released = shared.with_engine(|engine, _| {
             let mut events = engine.events();

@@ -30,6 +30,9 @@ pub const CHECKS: [(&str, Check); 3] = [
 /// frame that is not whole, and the map of messages.
 const MAX_FOOTPRINT: usize = 2 << 20;
 
+/// How long a stream may take to say where it goes.
+const OPENING: Duration = Duration::from_secs(60);
+
 const SERVER: ([u8; 4], u16) = ([192, 0, 2, 1], 443);
 
 /// How far a direction is.
@@ -55,7 +58,10 @@ pub fn tunnel_relay(data: &[u8]) {
                 Relay::client_side(Open::to(target), Instant::ZERO),
             )
         }
-        _ => (Role::ServerSide, Relay::server_side(Instant::ZERO)),
+        _ => (
+            Role::ServerSide,
+            Relay::server_side(Instant::ZERO + OPENING),
+        ),
     };
     let store = MemoryStore::default();
     let how = ClientCertificates::Persistent;

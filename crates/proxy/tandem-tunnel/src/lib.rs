@@ -70,7 +70,7 @@ pub use flow::{Crossing, Flow, FlowSide, NEAR_IDLE};
 pub use limits::{Exception, Limits, MAX_CLIENTS, Standing, Usage};
 pub use output::{Clock, Input, Output, Wakeup};
 pub use prefer::{Least, Prefer};
-pub use relay::{CLIENT_HOLD, KEY_HOLD, OPENING, Relay, SERVER_HOLD, SILENCE};
+pub use relay::{CLIENT_HOLD, KEY_HOLD, Relay, SERVER_HOLD, SILENCE};
 pub use rules::{
     Action, ClientRule, ClientRuleError, Decision, FirstFlight, Hello, Parts, Rules, ServerName,
 };

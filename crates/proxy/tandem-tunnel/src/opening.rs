@@ -5,14 +5,8 @@
 //! is; past [`KEPT`] the relay wants no more of it. A first message that does not become whole in
 //! its time ends the connection.
 
-use std::time::Duration;
-
 use tandem_link::tunnel::{Malformed, Open, OpenDecoder};
 use tandem_wire::Instant;
-
-/// How long a stream that goes nowhere has a place, where nobody says how long: its first message
-/// has to be whole by then. Peers send it in one piece, with what opens the stream.
-pub const OPENING: Duration = Duration::from_secs(60);
 
 /// How much is kept of what comes before the target is connected to: a hello of any size that is
 /// followed, and what may follow it.
@@ -26,7 +20,7 @@ pub(crate) struct Arriving {
 }
 
 impl Arriving {
-    /// With so much time.
+    /// With so much time. Peers send it in one piece, with what opens the stream.
     pub(crate) fn until(deadline: Instant) -> Self {
         Self {
             decoder: OpenDecoder::default(),

@@ -17,7 +17,6 @@ use tandem_wire::Instant;
 use crate::event::{Dropped, Event};
 pub use crate::joined::{CLIENT_HOLD, KEY_HOLD, SERVER_HOLD, SILENCE};
 use crate::joined::{ClientKeys, Joined};
-pub use crate::opening::OPENING;
 use crate::opening::{Arriving, Dialling, StreamEnd};
 use crate::output::{Clock, Context, Input, Output, Wakeup};
 use crate::passing::Passing;
@@ -83,13 +82,8 @@ impl Relay {
         relay
     }
 
-    /// One at the server side; the target comes on the stream, within [`OPENING`] from now.
-    pub fn server_side(now: Instant) -> Self {
-        Self::server_side_until(now + OPENING)
-    }
-
-    /// One at the server side; the target comes on the stream, by then.
-    pub fn server_side_until(deadline: Instant) -> Self {
+    /// One at the server side; the target comes on the stream, by this time.
+    pub fn server_side(deadline: Instant) -> Self {
         Self {
             state: State::Arriving(Arriving::until(deadline)),
             handshakes: Handshakes::Shortened,

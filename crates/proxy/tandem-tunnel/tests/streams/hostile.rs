@@ -1,7 +1,7 @@
 //! A proxy that writes what deltas it likes: the other one asks for the bytes, and its endpoint
 //! gets these or nothing.
 
-use crate::support::{THEN, engine, server_address, teach, tls};
+use crate::support::{OPENING, THEN, engine, server_address, teach, tls};
 use proptest::prelude::*;
 use tandem_delta::{DeltaWriter, Encoding, Name, Reference};
 use tandem_engine::{Engine, Event, Role};
@@ -92,7 +92,7 @@ fn relay(role: Role) -> Relay {
     let target = Target::Address(server_address());
     match role {
         Role::ClientSide => Relay::client_side(Open::to(target), Instant::ZERO),
-        Role::ServerSide => Relay::server_side(Instant::ZERO),
+        Role::ServerSide => Relay::server_side(Instant::ZERO + OPENING),
     }
 }
 

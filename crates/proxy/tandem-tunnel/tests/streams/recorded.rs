@@ -7,7 +7,7 @@
 //! of two logs and an OCSP staple, which is another from the third handshake on. Keys and
 //! certificates were made for this, and are used nowhere else.
 
-use crate::support::{engine, server_address};
+use crate::support::{OPENING, engine, server_address};
 use tandem_engine::{Engine, Role, Sender};
 use tandem_link::tunnel::{Open, Target};
 use tandem_store::MemoryStore;
@@ -52,7 +52,7 @@ impl Proxies {
         let target = Target::Address(server_address());
         let mut relays = [
             Relay::client_side(Open::to(target), clock.now),
-            Relay::server_side(clock.now),
+            Relay::server_side(clock.now + OPENING),
         ];
         let mut crossing = Vec::new();
         for (sender, bytes) in turns {

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::support::tls::{self, noise};
-use crate::support::{THEN, engine, server_address};
+use crate::support::{OPENING, THEN, engine, server_address};
 use tandem_engine::{Engine, Role};
 use tandem_link::tunnel::{Ending, Frame, Miss, Open, Phrase, Piece, Target, check};
 use tandem_store::{Kind, MemoryStore, Store as _};
 use tandem_tunnel::{
-    CLIENT_HOLD, Clock, Event, Input, OPENING, Output, Relay, SERVER_HOLD, SILENCE, Wakeup,
+    CLIENT_HOLD, Clock, Event, Input, Output, Relay, SERVER_HOLD, SILENCE, Wakeup,
 };
 use tandem_wire::Instant;
 
@@ -26,7 +26,7 @@ impl One {
             Role::ClientSide => {
                 Relay::client_side(Open::to(Target::Address(server_address())), now)
             }
-            Role::ServerSide => Relay::server_side(now),
+            Role::ServerSide => Relay::server_side(now + OPENING),
         };
         let clock = Clock { now, wall: THEN };
         let engine = engine(role);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::support::sealed::{Cuts, Visit, certificate, message, server_hello};
 use crate::support::tls::{noise, record};
-use crate::support::{Fault, Outcome, Pair, Plan, THEN, engine, server_address};
+use crate::support::{Fault, OPENING, Outcome, Pair, Plan, THEN, engine, server_address};
 use proptest::prelude::*;
 use tandem_engine::{Engine, Pass, Role, Sender};
 use tandem_link::tunnel::{Ending, Frame, Miss, Offer, Open, Piece, Target};
@@ -59,7 +59,7 @@ fn told(behind: &[Frame]) -> (Relay, Engine<MemoryStore>, Clock) {
         now: Instant::ZERO,
         wall: THEN,
     };
-    let mut relay = Relay::server_side(clock.now);
+    let mut relay = Relay::server_side(clock.now + OPENING);
     let mut opening = Vec::new();
     let open = Open::to(Target::Address(server_address()));
     open.write(&mut opening).expect("it may cross");

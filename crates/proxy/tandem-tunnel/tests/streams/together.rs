@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::support::{Conversation, THEN, engine, server_address, teach, tls};
+use crate::support::{Conversation, OPENING, THEN, engine, server_address, teach, tls};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use tandem_engine::{Engine, Role, Sender};
@@ -35,7 +35,7 @@ impl Running {
             said,
             relays: [
                 Relay::client_side(Open::to(target), Instant::ZERO),
-                Relay::server_side(Instant::ZERO),
+                Relay::server_side(Instant::ZERO + OPENING),
             ],
             pipes: [VecDeque::new(), VecDeque::new()],
             turn: 0,

@@ -26,6 +26,9 @@ use tandem_wire::{Instant, UnixTime};
 /// Before any certificate of the tests has expired.
 pub(crate) const THEN: UnixTime = UnixTime(1_000_000_000);
 
+/// How long a server side's streams may take to say where they go.
+pub(crate) const OPENING: Duration = Duration::from_secs(60);
+
 /// Most steps of one run: more is a loop.
 const MAX_STEPS: usize = 200_000;
 
@@ -237,7 +240,7 @@ impl Pair {
             Some(least) => client_side.offering_keys(server_address().ip(), least),
             None => client_side,
         };
-        let server_side = Relay::server_side(self.clock.now);
+        let server_side = Relay::server_side(self.clock.now + OPENING);
         let server_side = match self.asks {
             Some(least) => server_side.asking_for_keys(least),
             None => server_side,
