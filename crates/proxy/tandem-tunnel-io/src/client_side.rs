@@ -311,19 +311,13 @@ pub(crate) fn admit<T: Tunnel>(
         let Some(accepted) = gate.pass(accepted).await else {
             return;
         };
-        let without = async {
-            match &detour {
-                Some(detour) => detour.open().await,
-                None => pending().await,
-            }
-        };
         let opened = tokio::select! {
             biased;
             () = shared.over() => {
                 drop(Endpoint::new(accepted.stream));
                 return;
             }
-            () = without => None,
+            () = Detour::open_of(detour.as_ref()) => None,
             opened = keeper.stream() => opened,
         };
         match (opened, detour) {

@@ -14,6 +14,7 @@
 //!   Down ------- it is up, and answers ----------> Up
 //! ```
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,6 +80,14 @@ impl Detour {
             self.turn(Standing::Down, |now| now == Standing::Expected);
         }
         self.wanted.notify_one();
+    }
+
+    /// The same for somebody who may have none: never then.
+    pub(crate) async fn open_of(detour: Option<&Self>) {
+        match detour {
+            Some(detour) => detour.open().await,
+            None => pending().await,
+        }
     }
 
     /// Whether somebody who comes now goes without the tunnel at once.

@@ -7,7 +7,6 @@
 //! stream of a flow that is over ends with the next opening, or with the tunnel: so no packet
 //! crosses for it.
 
-use std::future::pending;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -130,17 +129,11 @@ impl<T: Tunnel> NearFlows<T> {
         if (FlowOpen { target }).write(&mut to_send).is_none() {
             return;
         }
-        let without = async {
-            match &detour {
-                Some(detour) => detour.open().await,
-                None => pending().await,
-            }
-        };
         let opened = tokio::select! {
             biased;
             () = self.shared.over() => return,
             // What the client sends next goes without the tunnel.
-            () = without => return,
+            () = Detour::open_of(detour.as_ref()) => return,
             opened = self.keeper.stream() => opened,
         };
         let Some(Leased { mut stream, lease }) = opened else {
