@@ -8,10 +8,10 @@ use std::io;
 use std::net::SocketAddr;
 
 use rustls::{CertificateError, Error as TlsError};
-use tandem_channel::{ClientChannel, Connector, Pin, first_of};
+use tandem_channel::{ClientChannel, Connector, Pin, dial};
 use tandem_link::tunnel::Target;
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 
 use crate::error::PairError;
 use crate::handover::{Handover, done, in_time, say_done};
@@ -37,12 +37,11 @@ pub async fn accept(invitation: &Invitation) -> Result<Received, PairError> {
     let address = || invitation.address().clone();
     let key = invitation.guest_key()?;
     let connector = Connector::new(PROTOCOL, &key, Pin::to(invitation.server()))?;
-    let (stream, at) = in_time(PATIENCE, connect(invitation.address()))
-        .await
-        .map_err(|source| PairError::Unreachable {
-            address: address(),
-            source,
-        })?;
+    let connected = connect(invitation.address()).await;
+    let (stream, at) = connected.map_err(|source| PairError::Unreachable {
+        address: address(),
+        source,
+    })?;
     let mut channel = in_time(PATIENCE, connector.open(stream))
         .await
         .map_err(|source| not_opened(address(), source))?;
@@ -80,14 +79,12 @@ impl Received {
 
 /// To the first address that answers.
 async fn connect(target: &Target) -> io::Result<(TcpStream, SocketAddr)> {
-    let addresses: Vec<SocketAddr> = match target {
-        Target::Address(address) => vec![*address],
-        Target::Name { name, port } => lookup_host((name.as_str(), *port)).await?.collect(),
+    let stream = match target {
+        Target::Address(address) => dial(*address, PATIENCE).await?,
+        Target::Name { name, port } => dial((name.as_str(), *port), PATIENCE).await?,
     };
-    first_of(&addresses, PATIENCE, async |address| {
-        Ok((TcpStream::connect(address).await?, address))
-    })
-    .await
+    let at = stream.peer_addr()?;
+    Ok((stream, at))
 }
 
 /// Why there is no channel over a connection that was made.
