@@ -414,7 +414,7 @@ impl Host {
 }
 
 /// What each client side may have of what all share. The pair's alone may have all.
-pub(crate) fn share_of_each(clients: &HashSet<KeyName>) -> Share {
+fn share_of_each(clients: &HashSet<KeyName>) -> Share {
     match clients.is_empty() {
         true => Share::All,
         false => Share::AsManyAsFree,
