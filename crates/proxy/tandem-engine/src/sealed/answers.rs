@@ -73,14 +73,8 @@ impl Answers {
     /// An answer has crossed opened, with a chain of so many bytes.
     pub(crate) fn crossed(&mut self, client: KeyClient, site: &Site, repeats: usize) {
         let known = self.note(client, site);
-        *known = Known {
-            client,
-            site: site.clone(),
-            repeats,
-            has_crossed: true,
-            needed: 0,
-            needed_next: 1,
-        };
+        (known.repeats, known.has_crossed) = (repeats, true);
+        (known.needed, known.needed_next) = (0, 1);
     }
 
     /// A server's flight has crossed opened, and no answer with a chain after it.
