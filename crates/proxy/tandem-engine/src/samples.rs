@@ -2,8 +2,11 @@
 //!
 //! Is not: TLS, nor part of the crate that others see.
 
+use tandem_record_key::RecordKey;
+use tandem_seal::Sealer;
 use tandem_store::{Kind, MemoryStore, Site, Store};
 use tandem_wire::UnixTime;
+use tandem_wire::tls::ContentType;
 
 /// The wall clock of the tests.
 pub(crate) const TODAY: UnixTime = UnixTime(1_790_000_000);
@@ -68,7 +71,13 @@ pub(crate) fn server_hello(version: u16) -> Vec<u8> {
     let mut body = version.min(0x0303).to_be_bytes().to_vec();
     body.extend(noise(32, 2));
     body.push(0);
-    body.extend([0xc0, 0x2f, 0]);
+    let suite: [u8; 2] = if version > 0x0303 {
+        [0x13, 0x01]
+    } else {
+        [0xc0, 0x2f]
+    };
+    body.extend(suite);
+    body.push(0);
     if version > 0x0303 {
         body.extend([0, 6, 0, 43, 0, 2]);
         body.extend(version.to_be_bytes());
@@ -143,6 +152,18 @@ pub(crate) fn store(site: &Site, chains: &[&[Vec<u8>]]) -> MemoryStore {
     store
 }
 
+/// Bytes of ServerHello and ChangeCipherSpec, with which a server's opened flight begins.
+pub(crate) const CLEAR: usize = 5 + 4 + 2 + 32 + 1 + 2 + 1 + 8 + 6;
+
+/// Messages that this key seals, in one record behind what is clear.
+pub(crate) fn sealed(key: &RecordKey, clear: &[u8], messages: &[u8]) -> Vec<u8> {
+    let mut stream = clear.to_vec();
+    Sealer::new(key)
+        .seal(ContentType::Handshake, messages, 0, &mut stream)
+        .expect("not too long");
+    stream
+}
+
 /// A server's flight of TLS 1.3 in its opened form, with certificates of these sizes and these
 /// extensions behind the first.
 pub(crate) fn opened_flight(sizes: &[usize], extensions: &[u8]) -> Vec<u8> {
@@ -170,9 +191,8 @@ pub(crate) fn opened_flight(sizes: &[usize], extensions: &[u8]) -> Vec<u8> {
 /// that a client answers.
 pub(crate) fn opened_with_request() -> [Vec<u8>; 2] {
     let mut flight = opened_flight(&[300], &[]);
-    let clear = 5 + 4 + 2 + 32 + 1 + 2 + 1 + 8 + 6;
     // Behind EncryptedExtensions.
-    let at = clear + 6;
+    let at = CLEAR + 6;
     flight.splice(at..at, message(13, &[0, 0, 0]));
     let [first, ..] = &chain(&[250])[..] else {
         panic!("one");

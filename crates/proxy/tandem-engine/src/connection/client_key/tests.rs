@@ -5,19 +5,16 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use tandem_delta::{DeltaWriter, Encoding};
 use tandem_record_key::{IV_LEN, RecordKey};
-use tandem_seal::Sealer;
 use tandem_store::MemoryStore;
-use tandem_wire::tls::ContentType;
 
 use super::*;
 use crate::connection::Moment;
 use crate::engine::ClientCertificates;
 use crate::objects::Sender;
 use crate::peer::Role;
-use crate::samples::{TODAY, client_hello, hello_retry_request, noise, opened_flight};
-
-/// Bytes of the flight's ServerHello and ChangeCipherSpec.
-const CLEAR: usize = 5 + 4 + 2 + 32 + 1 + 2 + 1 + 8 + 6;
+use crate::samples::{
+    CLEAR, TODAY, client_hello, hello_retry_request, noise, opened_flight, sealed,
+};
 
 const OFFER: KeyOffer = KeyOffer {
     held: 4_000,
@@ -34,22 +31,15 @@ fn key() -> RecordKey {
         .with_server_random(server)
 }
 
-/// The samples' flight, opened, with a suite that there is.
+/// The samples' flight, opened.
 fn opened() -> Vec<u8> {
-    let mut bytes = opened_flight(&[300, 200], &[]);
-    let suite = 5 + 4 + 2 + 32 + 1;
-    bytes[suite..suite + 2].copy_from_slice(&Suite::Aes128Gcm.number().to_be_bytes());
-    bytes
+    opened_flight(&[300, 200], &[])
 }
 
 /// The same as the server sends it, of whose clear part so much is there.
 fn sent(clear: usize) -> Vec<u8> {
     let opened = opened();
-    let mut stream = opened[..clear].to_vec();
-    Sealer::new(&key())
-        .seal(ContentType::Handshake, &opened[CLEAR..], 0, &mut stream)
-        .expect("not too long");
-    stream
+    sealed(&key(), &opened[..clear], &opened[CLEAR..])
 }
 
 fn server() -> SocketAddr {

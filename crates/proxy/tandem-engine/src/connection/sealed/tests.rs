@@ -4,17 +4,12 @@ use std::net::SocketAddr;
 
 use tandem_delta::{DeltaWriter, Reference};
 use tandem_record_key::{Direction, IV_LEN, RecordKey, Suite};
-use tandem_seal::Sealer;
 use tandem_store::{Kind, MemoryStore};
-use tandem_wire::tls::ContentType;
 
 use super::*;
 use crate::engine::ClientCertificates;
 use crate::peer::Role;
-use crate::samples::{TODAY, chain, client_hello, noise, opened_flight, record, server_hello};
-
-/// Bytes of the flight's ServerHello and ChangeCipherSpec.
-const CLEAR: usize = 5 + 4 + 2 + 32 + 1 + 2 + 1 + 8 + 6;
+use crate::samples::{CLEAR, TODAY, chain, client_hello, noise, opened_flight, record, sealed};
 
 const LIMIT: usize = 1 << 16;
 
@@ -25,26 +20,15 @@ fn key() -> RecordKey {
     RecordKey::new(Direction::FromServer, suite, random, &[2; IV_LEN], &[3; 16]).expect("16 bytes")
 }
 
-/// The samples' flight, opened, with a suite that there is.
+/// The samples' flight, opened.
 fn opened() -> Vec<u8> {
-    let mut bytes = opened_flight(&[300, 200], &[5, 6, 7]);
-    let suite = 5 + 4 + 2 + 32 + 1;
-    assert_eq!(
-        bytes[suite..suite + 2],
-        server_hello(0x0304)[suite - 5..suite - 3]
-    );
-    bytes[suite..suite + 2].copy_from_slice(&Suite::Aes128Gcm.number().to_be_bytes());
-    bytes
+    opened_flight(&[300, 200], &[5, 6, 7])
 }
 
 /// The same as the server sends it, one record for all.
 fn sent() -> Vec<u8> {
     let opened = opened();
-    let mut stream = opened[..CLEAR].to_vec();
-    Sealer::new(&key())
-        .seal(ContentType::Handshake, &opened[CLEAR..], 0, &mut stream)
-        .expect("not too long");
-    stream
+    sealed(&key(), &opened[..CLEAR], &opened[CLEAR..])
 }
 
 fn side(role: Role, client: &[u8]) -> (Connection, Engine<MemoryStore>) {

@@ -4,18 +4,13 @@ use std::net::SocketAddr;
 
 use tandem_delta::DeltaWriter;
 use tandem_record_key::{Direction, IV_LEN, RecordKey, Suite};
-use tandem_seal::Sealer;
 use tandem_store::MemoryStore;
-use tandem_wire::tls::ContentType;
 
 use super::*;
 use crate::connection::Moment;
 use crate::peer::Role;
-use crate::samples::{TODAY, client_hello, noise, opened_with_request, record};
+use crate::samples::{CLEAR, TODAY, client_hello, noise, opened_with_request, record, sealed};
 use crate::transcript::Stage;
-
-/// Bytes of the server's ServerHello and ChangeCipherSpec.
-const CLEAR: usize = 5 + 4 + 2 + 32 + 1 + 2 + 1 + 8 + 6;
 
 const LIMIT: usize = 1 << 16;
 
@@ -29,26 +24,17 @@ fn key(direction: Direction) -> RecordKey {
     RecordKey::new(direction, Suite::Aes128Gcm, random, &iv, &[3; 16]).expect("16 bytes")
 }
 
-fn seal(direction: Direction, clear: &[u8], messages: &[u8]) -> Vec<u8> {
-    let mut stream = clear.to_vec();
-    Sealer::new(&key(direction))
-        .seal(ContentType::Handshake, messages, 0, &mut stream)
-        .expect("not too long");
-    stream
-}
-
 /// What the server sends.
 fn server() -> Vec<u8> {
-    let [mut opened, _] = opened_with_request();
-    let suite = 5 + 4 + 2 + 32 + 1;
-    opened[suite..suite + 2].copy_from_slice(&Suite::Aes128Gcm.number().to_be_bytes());
-    seal(Direction::FromServer, &opened[..CLEAR], &opened[CLEAR..])
+    let [opened, _] = opened_with_request();
+    let key = key(Direction::FromServer);
+    sealed(&key, &opened[..CLEAR], &opened[CLEAR..])
 }
 
 /// What the client answers.
 fn answer() -> Vec<u8> {
     let [_, messages] = opened_with_request();
-    seal(Direction::FromClient, &record(20, &[1]), &messages)
+    sealed(&key(Direction::FromClient), &record(20, &[1]), &messages)
 }
 
 fn literal(bytes: &[u8]) -> Vec<u8> {
