@@ -77,7 +77,17 @@ fn sent_for(pair: &Pair, page: &[u8], curl: &mut Command) -> u64 {
     pair.client_side_counts("udp_sent_bytes") - before
 }
 
-/// The same where nobody consents; the second of two.
+/// The same for each visit, until two of the client's flights have crossed in their opened form.
+fn sent_until_two_cross(pair: &Pair, page: &[u8], curl: &mut Command) -> Vec<u64> {
+    let mut sent = Vec::new();
+    wait_until("two of its flights cross in their opened form", || {
+        sent.push(sent_for(pair, page, curl));
+        pair.client_side_counts("tunnel_opened_flights_written") >= 2
+    });
+    sent
+}
+
+/// What one more visit takes where nobody consents; the second of two.
 fn sent_without_consent() -> u64 {
     let (pair, site, page) = place(|_| asking(&mut Command::new("nginx")));
     let _server_side = start(&mut pair.server_side(site.port));
@@ -201,11 +211,7 @@ fn with_the_client_s_consent_its_certificate_crosses_once() {
     let _client_side = start(client_side.args(["--prefer", "bytes"]));
     let mut curl = certified(&pair).command(site.port, "page");
     consenting(&mut curl, &pair);
-    let mut sent = Vec::new();
-    wait_until("two of its flights cross in their opened form", || {
-        sent.push(sent_for(&pair, &page, &mut curl));
-        pair.client_side_counts("tunnel_opened_flights_written") >= 2
-    });
+    let sent = sent_until_two_cross(&pair, &page, &mut curl);
     wait_until("they were sealed", || {
         pair.server_side_counts("tunnel_flights_sealed") >= 2
     });
@@ -244,11 +250,7 @@ fn by_time_a_client_s_certificate_counts_beside_the_server_s() {
     assert_eq!(asked(), 0);
     let mut curl = certified(&pair).command(site.port, "page");
     consenting(&mut curl, &pair);
-    let mut sent = Vec::new();
-    wait_until("two of its flights cross in their opened form", || {
-        sent.push(sent_for(&pair, &page, &mut curl));
-        pair.client_side_counts("tunnel_opened_flights_written") >= 2
-    });
+    let sent = sent_until_two_cross(&pair, &page, &mut curl);
     wait_until("each side counts in its own time", || asked() >= 2);
     let last = sent.last().copied().unwrap_or_default();
     assert!(last + 800 < sent[0], "{sent:?}");
