@@ -8,34 +8,24 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{real, tunnel_net};
+use crate::support::{real, split_site, tunnel_net};
 use nix::sys::signal::Signal;
 use real::{
     Family, Host, KeyType, Net, PATIENCE, Pki, SITE, Site, bytes, can_run, has, link, wait_until,
 };
+use split_site::Running;
 use tunnel_net::{Place, rules};
 
 const TUNNEL: [&str; 4] = ["--udp", "tunnel", "--when-down", "fail"];
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
-/// Killed when it is dropped.
-struct Program(Child);
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Program {
-    fn start(host: &Host, command: &mut Command) -> Self {
-        let command = command.stdin(Stdio::null());
-        Self(host.spawn(command.stdout(Stdio::null()).stderr(Stdio::null())))
-    }
+/// A program on this host, until it is dropped.
+fn start(host: &Host, command: &mut Command) -> Running {
+    let command = command.stdin(Stdio::null());
+    Running(host.spawn(command.stdout(Stdio::null()).stderr(Stdio::null())))
 }
 
 /// Nothing of UDP to the servers crosses B but out of the tunnel.
@@ -86,7 +76,7 @@ fn asks(client: &UdpSocket, payload: &[u8]) {
 }
 
 /// ngtcp2's server with this page, on the server.
-fn http3_server(place: &Place, page: &[u8]) -> Program {
+fn http3_server(place: &Place, page: &[u8]) -> Running {
     let served = place.net.path("served");
     fs::create_dir(&served).expect("ours");
     fs::write(served.join("page"), page).expect("ours");
@@ -95,7 +85,7 @@ fn http3_server(place: &Place, page: &[u8]) -> Program {
     command.args(["-q", "-d"]).arg(&served).args(["*", "443"]);
     command.arg(pki.key(KeyType::Ecdsa));
     command.arg(pki.chain(KeyType::Ecdsa));
-    Program::start(&place.net.server, &mut command)
+    start(&place.net.server, &mut command)
 }
 
 /// What ngtcp2's client gets of it, if anything.
@@ -187,7 +177,7 @@ fn dig_asks_a_name_server_through_the_tunnel() {
     command.args(["--no-daemon", "--conf-file=/dev/null", "--no-resolv"]);
     command.args(["--no-hosts", "--user=root", "--pid-file="]);
     command.arg("--address=/www.example/192.0.2.1");
-    let _server = Program::start(&place.net.server, &mut command);
+    let _server = start(&place.net.server, &mut command);
     only_the_tunnel(&place);
     let _server_side = place.server_side();
     let _client_side = place.client_side_with(&[&TUNNEL[..], &["--ports", "443,53"]].concat());
