@@ -50,7 +50,7 @@ use tandem_testbed::client;
 use tandem_testbed::console::{self, Console, human_duration};
 use tandem_testbed::effort::Effort;
 use tandem_testbed::emulator::Emulator;
-use tandem_testbed::endpoints::Version;
+use tandem_testbed::endpoints::{self, Version};
 use tandem_testbed::interrupt;
 use tandem_testbed::lease::Lease;
 use tandem_testbed::links::LinkFigures;
@@ -284,7 +284,7 @@ impl<'a> Run<'a> {
                 let library = client::keytap(&options.exe)?;
                 let keys = key_paths(&topology, options.seed)?;
                 let releasing = keys.each_ref().map(|path| {
-                    client::releasing(library.clone(), path.socket().to_owned()).to_vec()
+                    endpoints::releasing(library.clone(), path.socket().to_owned()).to_vec()
                 });
                 (Vec::from(keys), releasing)
             }

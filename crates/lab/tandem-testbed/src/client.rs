@@ -60,12 +60,6 @@ pub fn keytap(exe: &Path) -> Result<PathBuf, LabError> {
     })
 }
 
-/// What a program has in its environment to release its handshake keys: this library, and the UNIX
-/// socket that they go to.
-pub fn releasing<P>(library: P, socket: P) -> [(&'static str, P); 2] {
-    [("LD_PRELOAD", library), ("TANDEM_KEYTAP_SOCKET", socket)]
-}
-
 /// The library's file.
 const KEYTAP: &str = "libtandem_keytap.so";
 

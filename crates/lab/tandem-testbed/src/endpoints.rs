@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::client;
 use crate::error::LabError;
 use crate::openssl::Openssl;
 use crate::pki::{ChainSpec, KeyKind};
@@ -177,6 +176,12 @@ pub struct KeyRelease {
     pub socket: PathBuf,
 }
 
+/// What a program has in its environment to release its handshake keys: this library, and the UNIX
+/// socket that they go to.
+pub fn releasing<P>(library: P, socket: P) -> [(&'static str, P); 2] {
+    [("LD_PRELOAD", library), ("TANDEM_KEYTAP_SOCKET", socket)]
+}
+
 /// Who releases handshake keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Releases {
@@ -248,7 +253,7 @@ impl Endpoints {
                 by,
                 library,
                 socket,
-            }) if *by == end => client::releasing(library.as_path(), socket.as_path()).to_vec(),
+            }) if *by == end => releasing(library.as_path(), socket.as_path()).to_vec(),
             Some(_) | None => Vec::new(),
         }
     }

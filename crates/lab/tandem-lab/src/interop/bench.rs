@@ -19,7 +19,7 @@ use tandem_testbed::LabError;
 use tandem_testbed::capture::Capture;
 use tandem_testbed::client::{self, Outcome};
 use tandem_testbed::emulator::Emulator;
-use tandem_testbed::endpoints::{Sessions, Version};
+use tandem_testbed::endpoints::{self, Sessions, Version};
 use tandem_testbed::interrupt;
 use tandem_testbed::links::LinkFigures;
 use tandem_testbed::proxies::{self, Admin, Mode, Prefer, Proxies, Strategy};
@@ -235,7 +235,7 @@ impl Bench {
 
     /// What makes a program release its keys at this socket.
     fn releasing(&self, socket: PathBuf) -> Result<[(&'static str, PathBuf); 2], LabError> {
-        Ok(client::releasing(client::keytap(&self.exe)?, socket))
+        Ok(endpoints::releasing(client::keytap(&self.exe)?, socket))
     }
 
     /// Ends server and proxies.
