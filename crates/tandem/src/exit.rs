@@ -231,19 +231,16 @@ fn exit_of(failure: &Failure) -> Exit {
         Failure::Demo(error) => match error {
             DemoError::Part(error) => exit_of_split(error),
             DemoError::Broker(error) => exit_of_broker(error),
-            DemoError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
-                Exit::Busy
-            }
+            DemoError::Listen { source, .. } => Exit::of_listening(source),
             DemoError::Openssl(_)
             | DemoError::Certificate(_)
-            | DemoError::Listen { .. }
             | DemoError::Folder(_)
             | DemoError::NoUri
             | DemoError::Upstream(_) => Exit::RunTime,
         },
         Failure::Broker(error) => exit_of_broker(error),
         Failure::Split(error) => exit_of_split(error),
-        Failure::Daemon(error) => exit_of_daemon(error),
+        Failure::Daemon(error) => Exit::of_daemon(error),
         Failure::Dns(error) => exit_of_dns(error),
         Failure::Unwell(_) => Exit::RunTime,
         // DNS mends itself, or is mended, while nobody starts this by hand.
@@ -251,7 +248,7 @@ fn exit_of(failure: &Failure) -> Exit {
     }
 }
 
-/// A proxy in tunnel mode that does not start.
+/// A proxy that does not get at its packets.
 fn exit_of_queue(error: &QueueError) -> Exit {
     match error {
         QueueError::NoPacketQueue { .. } => Exit::Privilege,
@@ -260,10 +257,11 @@ fn exit_of_queue(error: &QueueError) -> Exit {
     }
 }
 
+/// A proxy in tunnel mode that does not start.
 fn exit_of_tunnel(error: &TunnelError) -> Exit {
     match error {
         TunnelError::Setting { .. } => Exit::Usage,
-        TunnelError::Daemon(error) => exit_of_daemon(error),
+        TunnelError::Daemon(error) => Exit::of_daemon(error),
         TunnelError::Firewall(error) => exit_of_firewall(error),
         TunnelError::Queue(error) => exit_of_queue(error),
         TunnelError::System { .. } => Exit::RunTime,
@@ -289,12 +287,7 @@ fn exit_of_dns(error: &DnsError) -> Exit {
     match error {
         DnsError::Setting { .. } | DnsError::Content { .. } => Exit::Usage,
         DnsError::File { source, .. } => Exit::of_file(source),
-        DnsError::Listen { source, .. } => match source.kind() {
-            io::ErrorKind::AddrNotAvailable => Exit::Usage,
-            io::ErrorKind::PermissionDenied => Exit::Privilege,
-            io::ErrorKind::AddrInUse => Exit::Busy,
-            _ => Exit::RunTime,
-        },
+        DnsError::Listen { source, .. } => Exit::of_listening(source),
         DnsError::Library(_) => Exit::RunTime,
     }
 }
@@ -324,21 +317,8 @@ fn exit_of_split(error: &SplitIoError) -> Exit {
         SplitIoError::Content { .. } | SplitIoError::Setting { .. } => Exit::Usage,
         SplitIoError::File { source, .. } => Exit::of_file(source),
         SplitIoError::CacheBusy { .. } => Exit::Busy,
-        SplitIoError::Daemon(error) => exit_of_daemon(error),
+        SplitIoError::Daemon(error) => Exit::of_daemon(error),
         SplitIoError::System { .. } => Exit::RunTime,
-    }
-}
-
-/// A daemon that does not start, whatever it does.
-fn exit_of_daemon(error: &DaemonError) -> Exit {
-    match error {
-        DaemonError::Busy { .. } => Exit::Busy,
-        DaemonError::Listen { source, .. } => match source.kind() {
-            io::ErrorKind::AddrNotAvailable => Exit::Usage,
-            io::ErrorKind::PermissionDenied => Exit::Privilege,
-            _ => Exit::RunTime,
-        },
-        DaemonError::System { .. } => Exit::RunTime,
     }
 }
 

@@ -9,12 +9,15 @@
 //! | 4 | something that is needed is in use: queue, port, store, lock |
 //! | 5 | the input is damaged: capture, export, store |
 //!
-//! Is not: which failure has which code; each program decides that in one function of its own.
+//! Is not: which failure of a program has which code; each program decides that in one function of
+//! its own, and asks here about what all of them have.
 //! Scripts rely on the codes (`docs/exit-codes.md`).
 
 use core::fmt::Display;
 use std::io;
 use std::process::ExitCode;
+
+use crate::error::DaemonError;
 
 /// How a run of a program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +50,27 @@ impl Exit {
             io::ErrorKind::PermissionDenied => Self::Privilege,
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Self::Damaged,
             _ => Self::RunTime,
+        }
+    }
+
+    /// For an address to listen on. One that is not this machine's is a matter of usage.
+    #[must_use]
+    pub fn of_listening(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::AddrNotAvailable => Self::Usage,
+            io::ErrorKind::PermissionDenied => Self::Privilege,
+            io::ErrorKind::AddrInUse => Self::Busy,
+            _ => Self::RunTime,
+        }
+    }
+
+    /// For a daemon that does not start, whatever it does.
+    #[must_use]
+    pub fn of_daemon(error: &DaemonError) -> Self {
+        match error {
+            DaemonError::Busy { .. } => Self::Busy,
+            DaemonError::Listen { source, .. } => Self::of_listening(source),
+            DaemonError::System { .. } => Self::RunTime,
         }
     }
 
@@ -118,6 +142,21 @@ mod tests {
         let output = |kind: io::ErrorKind| Exit::of_output(&kind.into());
         assert_eq!(output(io::ErrorKind::BrokenPipe), Exit::Done);
         assert_eq!(output(io::ErrorKind::StorageFull), Exit::RunTime);
+    }
+
+    #[test]
+    fn a_daemon_that_does_not_start_has_these_codes() {
+        let address = ([127, 0, 0, 1], 9470).into();
+        let listening = |kind: io::ErrorKind| {
+            let error = DaemonError::listening("--listen", address, kind.into());
+            Exit::of_daemon(&error)
+        };
+        assert_eq!(listening(io::ErrorKind::AddrInUse), Exit::Busy);
+        assert_eq!(listening(io::ErrorKind::AddrNotAvailable), Exit::Usage);
+        assert_eq!(listening(io::ErrorKind::PermissionDenied), Exit::Privilege);
+        assert_eq!(listening(io::ErrorKind::Other), Exit::RunTime);
+        let error = DaemonError::system("a thread")(io::ErrorKind::OutOfMemory.into());
+        assert_eq!(Exit::of_daemon(&error), Exit::RunTime);
     }
 
     #[test]

@@ -47,14 +47,7 @@ fn exit_of(failure: &Failure) -> Exit {
             KeyServerError::File { source, .. } => Exit::of_file(source),
             KeyServerError::Content { .. } => Exit::Usage,
             KeyServerError::System { .. } => Exit::RunTime,
-            KeyServerError::Daemon(error) => match error {
-                DaemonError::Busy { .. } => Exit::Busy,
-                DaemonError::Listen { source, .. } => match source.kind() {
-                    io::ErrorKind::PermissionDenied => Exit::Privilege,
-                    _ => Exit::Usage,
-                },
-                DaemonError::System { .. } => Exit::RunTime,
-            },
+            KeyServerError::Daemon(error) => Exit::of_daemon(error),
         },
     }
 }

@@ -1,6 +1,5 @@
 //! What can go wrong, and the exit code of each. What the codes mean: [`tandem_daemon::exit`].
 
-use std::io;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -53,22 +52,10 @@ fn exit_of(failure: &Failure) -> Exit {
             | McError::Tls(_) => Exit::Usage,
             McError::File { source, .. } => Exit::of_file(source),
             McError::Output(source) => Exit::of_output(source),
-            McError::Daemon(error) => exit_of_daemon(error),
+            McError::Daemon(error) => Exit::of_daemon(error),
             McError::Openssl(_) => Exit::Privilege,
             McError::Demo(_) => Exit::RunTime,
         },
-    }
-}
-
-fn exit_of_daemon(error: &DaemonError) -> Exit {
-    match error {
-        DaemonError::Busy { .. } => Exit::Busy,
-        DaemonError::Listen { source, .. } => match source.kind() {
-            io::ErrorKind::AddrNotAvailable => Exit::Usage,
-            io::ErrorKind::PermissionDenied => Exit::Privilege,
-            _ => Exit::RunTime,
-        },
-        DaemonError::System { .. } => Exit::RunTime,
     }
 }
 
@@ -104,6 +91,7 @@ pub(crate) fn report(outcome: Result<(), Failure>) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
 
     #[test]
     fn each_failure_has_its_code() {
