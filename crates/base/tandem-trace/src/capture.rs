@@ -6,6 +6,7 @@
 //!
 //! Formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
 
+mod damaged;
 mod pcap;
 mod pcapng;
 mod source;

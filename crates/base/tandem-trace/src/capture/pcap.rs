@@ -13,9 +13,10 @@
 
 use std::io::Read;
 
+use super::damaged::{cut, resynchronise};
 use super::window::Window;
 use super::{ByteOrder, Frame, MAX_FRAME, Sink};
-use crate::damage::{Damage, DamageLog};
+use crate::damage::DamageLog;
 
 const HEADER_LEN: usize = 24;
 /// Offsets in the header of the link type field.
@@ -25,8 +26,6 @@ const LINK_TYPE_AT: usize = 20;
 const RESYNC_SECONDS: u32 = 30 * 24 * 3600;
 /// The shortest frame that resynchronisation believes in: an IPv4 header, cooked or not, is longer.
 const RESYNC_MIN_FRAME: usize = 20;
-/// How far resynchronisation looks at once; garbage may be longer.
-const RESYNC_STEP: usize = 64 * 1024;
 
 /// What the magic number says of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +139,10 @@ pub(super) fn read<R: Read>(
             return;
         };
         if !header.makes_sense() && !odd_but_framed(window, format, header, last_seconds) {
-            resynchronise(window, format, last_seconds, damage);
+            // In sight: a candidate's whole frame and the header behind it.
+            let ahead = MAX_FRAME + 2 * format.record_header_len;
+            let starts = |bytes: &[u8], at| starts_record(bytes, at, format, last_seconds);
+            resynchronise(window, ahead, starts, damage);
             continue;
         }
         let len = format.record_header_len + header.captured as usize;
@@ -183,32 +185,6 @@ fn odd_but_framed<R: Read>(
             .is_some_and(|next| next.may_follow(last_seconds.or(Some(header.seconds))))
 }
 
-/// Passes over bytes up to the next place where a record can start, or to the end.
-fn resynchronise<R: Read>(
-    window: &mut Window<R>,
-    format: Format,
-    last: Option<u32>,
-    damage: &mut DamageLog,
-) {
-    let at = window.offset();
-    window.take(1);
-    loop {
-        // In sight: every candidate of this step, its whole frame and the header behind it.
-        let horizon = RESYNC_STEP + MAX_FRAME + 2 * format.record_header_len;
-        let bytes = window.look(horizon);
-        let whole = bytes.len() < horizon;
-        let step = if whole { bytes.len() } else { RESYNC_STEP };
-        let found = (0..step).find(|&candidate| starts_record(bytes, candidate, format, last));
-        let skip = found.unwrap_or(step);
-        window.take(skip);
-        if found.is_some() || whole {
-            break;
-        }
-    }
-    let skipped = window.offset() - at;
-    damage.file(Damage::Garbage { at, skipped });
-}
-
 /// Whether a record starts at `candidate`: its header makes sense and so does the next one, or the
 /// file ends with it.
 fn starts_record(bytes: &[u8], candidate: usize, format: Format, last: Option<u32>) -> bool {
@@ -221,19 +197,11 @@ fn starts_record(bytes: &[u8], candidate: usize, format: Format, last: Option<u3
         || header_at(next_at).is_some_and(|next| next.continues(format, Some(header.seconds)))
 }
 
-fn cut<R: Read>(window: &mut Window<R>, wanted: usize, damage: &mut DamageLog) {
-    let (at, present) = (window.offset(), window.look(wanted).len());
-    window.take(present);
-    damage.file(Damage::Cut {
-        at,
-        missing: wanted.saturating_sub(present) as u64,
-    });
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::read_all;
     use super::*;
+    use crate::damage::Damage;
 
     fn header(link_type: u32) -> Vec<u8> {
         let mut bytes = vec![

@@ -13,6 +13,7 @@
 
 use std::io::Read;
 
+use super::damaged::{cut, resynchronise};
 use super::window::Window;
 use super::{ByteOrder, Frame, MAX_FRAME, Sink};
 use crate::damage::{Damage, DamageLog};
@@ -35,8 +36,6 @@ const MIN_BLOCK: usize = 12;
 const MAX_BLOCK: usize = 16 * 1024 * 1024;
 /// The longest block that resynchronisation believes in: a full frame with options.
 const MAX_RESYNC_BLOCK: usize = MAX_FRAME + 64 * 1024;
-/// How far resynchronisation looks at once; garbage may be longer.
-const RESYNC_STEP: usize = 64 * 1024;
 /// Interfaces told apart in one section; packets of further ones are passed over.
 const MAX_INTERFACES: usize = 65_536;
 
@@ -170,7 +169,7 @@ pub(super) fn read<R: Read>(window: &mut Window<R>, sink: &mut impl Sink, damage
         let Some(header) =
             BlockHeader::parse(present, section.order).filter(|header| header.makes_sense())
         else {
-            resynchronise(window, &section, damage);
+            pass_garbage(window, &section, damage);
             continue;
         };
         let raw_bytes = window.raw_bytes();
@@ -180,7 +179,7 @@ pub(super) fn read<R: Read>(window: &mut Window<R>, sink: &mut impl Sink, damage
         };
         let len_again = header.order.u32(block, header.len - 4);
         if len_again.map(|len| len as usize) != Some(header.len) {
-            resynchronise(window, &section, damage);
+            pass_garbage(window, &section, damage);
             continue;
         }
         let body = block.get(8..header.len - 4).unwrap_or_default();
@@ -284,23 +283,9 @@ fn simple<'a>(section: &Section, body: &'a [u8]) -> Result<Frame<'a>, &'static s
 }
 
 /// Passes over bytes up to the next block of a known type whose lengths agree, or to the end.
-fn resynchronise<R: Read>(window: &mut Window<R>, section: &Section, damage: &mut DamageLog) {
-    let at = window.offset();
-    window.take(1);
-    loop {
-        // In sight: every candidate of this step, and its whole block.
-        let horizon = RESYNC_STEP + MAX_RESYNC_BLOCK;
-        let bytes = window.look(horizon);
-        let whole = bytes.len() < horizon;
-        let step = if whole { bytes.len() } else { RESYNC_STEP };
-        let found = (0..step).find(|&candidate| starts_block(bytes, candidate, section.order));
-        window.take(found.unwrap_or(step));
-        if found.is_some() || whole {
-            break;
-        }
-    }
-    let skipped = window.offset() - at;
-    damage.file(Damage::Garbage { at, skipped });
+fn pass_garbage<R: Read>(window: &mut Window<R>, section: &Section, damage: &mut DamageLog) {
+    let starts = |bytes: &[u8], at| starts_block(bytes, at, section.order);
+    resynchronise(window, MAX_RESYNC_BLOCK, starts, damage);
 }
 
 fn starts_block(bytes: &[u8], candidate: usize, order: ByteOrder) -> bool {
@@ -313,15 +298,6 @@ fn starts_block(bytes: &[u8], candidate: usize, order: ByteOrder) -> bool {
         && header.makes_sense()
         && header.len <= MAX_RESYNC_BLOCK
         && header.order.u32(bytes, header.len - 4) == u32::try_from(header.len).ok()
-}
-
-fn cut<R: Read>(window: &mut Window<R>, wanted: usize, damage: &mut DamageLog) {
-    let (at, present) = (window.offset(), window.look(wanted).len());
-    window.take(present);
-    damage.file(Damage::Cut {
-        at,
-        missing: wanted.saturating_sub(present) as u64,
-    });
 }
 
 #[cfg(test)]
