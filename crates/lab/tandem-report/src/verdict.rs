@@ -37,6 +37,13 @@ pub struct BarResult {
     pub note: String,
 }
 
+/// A figure, over how many trials, and what else a reader must know.
+pub(crate) struct Finding {
+    pub(crate) figure: f64,
+    pub(crate) trials: usize,
+    pub(crate) note: String,
+}
+
 /// What a bar's figures are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -107,6 +114,33 @@ impl Bound {
 }
 
 impl BarResult {
+    /// A bar of which nothing was measured, without target.
+    pub(crate) fn open(
+        id: &'static str,
+        what: &'static str,
+        case: &'static str,
+        unit: Unit,
+        bound: Bound,
+        bar: f64,
+    ) -> Self {
+        Self {
+            id,
+            what,
+            case,
+            unit,
+            bound,
+            bar,
+            target: None,
+            thesis: None,
+            measured: None,
+            outcome: Outcome::NotMeasured,
+            missed_by: None,
+            target_reached: None,
+            trials: None,
+            note: "no sound trials".to_owned(),
+        }
+    }
+
     /// With its figure, and what follows from it.
     #[must_use]
     pub(crate) fn with(self, figure: f64) -> Self {
@@ -124,6 +158,22 @@ impl BarResult {
                 .target
                 .map(|target| !missed && self.bound.excess(figure, target) <= 0.0),
             ..self
+        }
+    }
+
+    /// With what the rows say, if they say anything.
+    pub(crate) fn held(self, finding: Option<Finding>) -> Self {
+        match finding {
+            Some(Finding {
+                figure,
+                trials,
+                note,
+            }) => Self {
+                trials: Some(trials),
+                note,
+                ..self.with(figure)
+            },
+            None => self,
         }
     }
 

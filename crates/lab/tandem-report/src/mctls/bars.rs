@@ -6,169 +6,118 @@ use super::{
 use crate::mctls_row::{McArm, McPart, McRow};
 use crate::number::{self, SPACE};
 use crate::stats::Spread;
-use crate::verdict::{BarResult, Bound, Outcome, Unit};
-
-/// A figure, over how many trials, and what else a reader must know.
-struct Finding {
-    figure: f64,
-    trials: usize,
-    note: String,
-}
+use crate::verdict::{BarResult, Bound, Finding, Unit};
 
 /// Holds every bar against the rows.
 pub(crate) fn check(rows: &[McRow]) -> Vec<BarResult> {
     let open = |id, what, case, unit, bound, bar, target, thesis| BarResult {
-        id,
-        what,
-        case,
-        unit,
-        bound,
-        bar,
         target: Some(target),
         thesis,
-        measured: None,
-        outcome: Outcome::NotMeasured,
-        missed_by: None,
-        target_reached: None,
-        trials: None,
-        note: "no sound trials".to_owned(),
+        ..BarResult::open(id, what, case, unit, bound, bar)
     };
     let (most, least) = (Bound::AtMost, Bound::AtLeast);
     let split = Unit::PercentOfSplitTls;
     vec![
-        held(
-            open(
-                "mctls-handshake",
-                "Bytes of a handshake",
-                "mctls13, 1 context, 1 middlebox, no ML-KEM",
-                Unit::Bytes,
-                most,
-                3_898.0,
-                2_999.0,
-                Some("3,899 bytes"),
-            ),
-            handshake_bytes(rows),
-        ),
-        held(
-            open(
-                "mctls-further",
-                "Bytes of each further middlebox",
-                "mctls13, 1 context",
-                Unit::Bytes,
-                most,
-                1_999.0,
-                1_199.0,
-                Some("1,739 bytes"),
-            ),
-            further(rows),
-        ),
-        held(
-            open(
-                "mctls-overhead",
-                "Bytes that records add",
-                "mctls13, four contexts, median page",
-                Unit::PercentAdded,
-                most,
-                2.4,
-                1.0,
-                Some("2.4 %"),
-            ),
-            overhead(rows),
-        ),
-        held(
-            open(
-                "mctls-server",
-                "Server's connections a second",
-                "mctls13, 1 context",
-                split,
-                least,
-                90.0,
-                100.0,
-                Some("65 to 77 %"),
-            ),
-            rate(rows, McArm::Mctls13, Party::Server),
-        ),
-        held(
-            open(
-                "mctls12-server",
-                "Server's connections a second",
-                "mctls12, 1 context",
-                split,
-                least,
-                90.0,
-                100.0,
-                Some("65 to 77 %"),
-            ),
-            rate(rows, McArm::Mctls12, Party::Server),
-        ),
-        held(
-            open(
-                "mctls-middlebox",
-                "Middlebox's connections a second",
-                "mctls13, 1 context",
-                split,
-                least,
-                175.0,
-                250.0,
-                Some("145 to 175 %"),
-            ),
-            rate(rows, McArm::Mctls13, Party::Middlebox),
-        ),
-        held(
-            open(
-                "mctls12-middlebox",
-                "Middlebox's connections a second",
-                "mctls12, 1 context",
-                split,
-                least,
-                175.0,
-                250.0,
-                Some("145 to 175 %"),
-            ),
-            rate(rows, McArm::Mctls12, Party::Middlebox),
-        ),
-        held(
-            open(
-                "mctls-bulk",
-                "Bulk through a reader that forwards",
-                "mctls13, of end-to-end TLS",
-                Unit::PercentOfEndToEndTls,
-                least,
-                90.0,
-                100.0,
-                None,
-            ),
-            bulk_of_tls(rows),
-        ),
-        held(
-            open(
-                "mctls-first-byte",
-                "Time to the first byte",
-                "mctls13, 1 context, 1 middlebox",
-                split,
-                most,
-                105.0,
-                100.0,
-                Some("about 100 %"),
-            ),
-            first_byte_of_split(rows),
-        ),
+        open(
+            "mctls-handshake",
+            "Bytes of a handshake",
+            "mctls13, 1 context, 1 middlebox, no ML-KEM",
+            Unit::Bytes,
+            most,
+            3_898.0,
+            2_999.0,
+            Some("3,899 bytes"),
+        )
+        .held(handshake_bytes(rows)),
+        open(
+            "mctls-further",
+            "Bytes of each further middlebox",
+            "mctls13, 1 context",
+            Unit::Bytes,
+            most,
+            1_999.0,
+            1_199.0,
+            Some("1,739 bytes"),
+        )
+        .held(further(rows)),
+        open(
+            "mctls-overhead",
+            "Bytes that records add",
+            "mctls13, four contexts, median page",
+            Unit::PercentAdded,
+            most,
+            2.4,
+            1.0,
+            Some("2.4 %"),
+        )
+        .held(overhead(rows)),
+        open(
+            "mctls-server",
+            "Server's connections a second",
+            "mctls13, 1 context",
+            split,
+            least,
+            90.0,
+            100.0,
+            Some("65 to 77 %"),
+        )
+        .held(rate(rows, McArm::Mctls13, Party::Server)),
+        open(
+            "mctls12-server",
+            "Server's connections a second",
+            "mctls12, 1 context",
+            split,
+            least,
+            90.0,
+            100.0,
+            Some("65 to 77 %"),
+        )
+        .held(rate(rows, McArm::Mctls12, Party::Server)),
+        open(
+            "mctls-middlebox",
+            "Middlebox's connections a second",
+            "mctls13, 1 context",
+            split,
+            least,
+            175.0,
+            250.0,
+            Some("145 to 175 %"),
+        )
+        .held(rate(rows, McArm::Mctls13, Party::Middlebox)),
+        open(
+            "mctls12-middlebox",
+            "Middlebox's connections a second",
+            "mctls12, 1 context",
+            split,
+            least,
+            175.0,
+            250.0,
+            Some("145 to 175 %"),
+        )
+        .held(rate(rows, McArm::Mctls12, Party::Middlebox)),
+        open(
+            "mctls-bulk",
+            "Bulk through a reader that forwards",
+            "mctls13, of end-to-end TLS",
+            Unit::PercentOfEndToEndTls,
+            least,
+            90.0,
+            100.0,
+            None,
+        )
+        .held(bulk_of_tls(rows)),
+        open(
+            "mctls-first-byte",
+            "Time to the first byte",
+            "mctls13, 1 context, 1 middlebox",
+            split,
+            most,
+            105.0,
+            100.0,
+            Some("about 100 %"),
+        )
+        .held(first_byte_of_split(rows)),
     ]
-}
-
-fn held(open: BarResult, finding: Option<Finding>) -> BarResult {
-    match finding {
-        Some(Finding {
-            figure,
-            trials,
-            note,
-        }) => BarResult {
-            trials: Some(trials),
-            note,
-            ..open.with(figure)
-        },
-        None => open,
-    }
 }
 
 fn handshake_bytes(rows: &[McRow]) -> Option<Finding> {
@@ -306,6 +255,7 @@ fn first_byte_of_split(rows: &[McRow]) -> Option<Finding> {
 mod tests {
     use super::super::tests::row;
     use super::*;
+    use crate::verdict::Outcome;
 
     fn verdict(rows: &[McRow], id: &str) -> (Option<f64>, String) {
         let bars = check(rows);

@@ -3,36 +3,14 @@
 use super::{Delivery, Part, Row, down, latency_ratios, of, single, tables};
 use crate::number::SPACE;
 use crate::stats::Spread;
-use crate::verdict::{BarResult, Bound, Outcome, Unit};
+use crate::verdict::{BarResult, Bound, Finding, Unit};
 
 /// The size that the bars name.
 const MEGABYTE: u64 = 1_000_000;
 
-/// A figure, over how many trials, and what else a reader must know.
-struct Finding {
-    figure: f64,
-    trials: usize,
-    note: String,
-}
-
 /// Holds every bar against the rows.
 pub(crate) fn check(rows: &[Row]) -> Vec<BarResult> {
-    let open = |id, what, case, unit, bound, bar| BarResult {
-        id,
-        what,
-        case,
-        unit,
-        bound,
-        bar,
-        target: None,
-        thesis: None,
-        measured: None,
-        outcome: Outcome::NotMeasured,
-        missed_by: None,
-        target_reached: None,
-        trials: None,
-        note: "no sound trials".to_owned(),
-    };
+    let open = BarResult::open;
     let (most, least) = (Bound::AtMost, Bound::AtLeast);
     let warm = BarResult {
         target: Some(99.7),
@@ -85,27 +63,12 @@ pub(crate) fn check(rows: &[Row]) -> Vec<BarResult> {
         50.0,
     );
     vec![
-        held(warm, saved(rows)),
-        held(cold, cold_bytes(rows)),
-        held(latency, latency_of(rows)),
-        held(origin, origin_time(rows)),
-        held(volunteer, throughput(rows)),
+        warm.held(saved(rows)),
+        cold.held(cold_bytes(rows)),
+        latency.held(latency_of(rows)),
+        origin.held(origin_time(rows)),
+        volunteer.held(throughput(rows)),
     ]
-}
-
-fn held(open: BarResult, finding: Option<Finding>) -> BarResult {
-    match finding {
-        Some(Finding {
-            figure,
-            trials,
-            note,
-        }) => BarResult {
-            trials: Some(trials),
-            note,
-            ..open.with(figure)
-        },
-        None => open,
-    }
 }
 
 fn trials(rows: &[Row], part: Part, delivery: Delivery, size: u64) -> usize {
@@ -197,6 +160,7 @@ fn throughput(rows: &[Row]) -> Option<Finding> {
 mod tests {
     use super::super::tests::row;
     use super::*;
+    use crate::verdict::Outcome;
 
     fn verdict(rows: &[Row], id: &str) -> (Option<f64>, String) {
         let bars = check(rows);
