@@ -65,6 +65,20 @@ fn axis(kind: Kind, title: &'static str) -> Axis {
     Axis { kind, title }
 }
 
+/// The points of a delivery, in its look; none where there are no points.
+fn series_of(
+    delivery: Delivery,
+    points: Vec<(f64, f64)>,
+    drawn: fn(Shape) -> Drawn,
+) -> Option<Series> {
+    let Look { colour, shape, .. } = look(delivery);
+    (!points.is_empty()).then_some(Series {
+        points,
+        colour,
+        drawn: drawn(shape),
+    })
+}
+
 fn figure(chart: &Chart, caption: String) -> Figure {
     Figure {
         name: chart.name.to_owned(),
@@ -204,16 +218,11 @@ fn efficiency(rows: &[Row]) -> Option<Figure> {
     let series: Vec<Series> = Delivery::ALL
         .into_iter()
         .filter_map(|delivery| {
-            let points: Vec<(f64, f64)> = sizes(rows, Part::Sizes)
+            let points = sizes(rows, Part::Sizes)
                 .into_iter()
                 .filter_map(|size| Some((size as f64, size as f64 / down(rows, delivery, size)?)))
                 .collect();
-            let Look { colour, shape, .. } = look(delivery);
-            (!points.is_empty()).then_some(Series {
-                points,
-                colour,
-                drawn: Drawn::LineWithMarks(shape),
-            })
+            series_of(delivery, points, Drawn::LineWithMarks)
         })
         .collect();
     if series.is_empty() {
@@ -243,16 +252,11 @@ fn savings(rows: &[Row]) -> Option<Figure> {
         .filter_map(|delivery| {
             let factor =
                 |size| Some(down(rows, delivery, size)? / down(rows, Delivery::Warm, size)?);
-            let points: Vec<(f64, f64)> = sizes(rows, Part::Sizes)
+            let points = sizes(rows, Part::Sizes)
                 .into_iter()
                 .filter_map(|size| Some((size as f64, factor(size)?)))
                 .collect();
-            let Look { colour, shape, .. } = look(delivery);
-            (!points.is_empty()).then_some(Series {
-                points,
-                colour,
-                drawn: Drawn::LineWithMarks(shape),
-            })
+            series_of(delivery, points, Drawn::LineWithMarks)
         })
         .collect();
     if series.is_empty() {
@@ -298,16 +302,11 @@ fn latency(rows: &[Row]) -> Option<Figure> {
     let series: Vec<Series> = deliveries
         .into_iter()
         .filter_map(|delivery| {
-            let points: Vec<(f64, f64)> = latencies(rows, delivery)
+            let points = latencies(rows, delivery)
                 .into_iter()
                 .map(|(size, seconds)| (size as f64, seconds))
                 .collect();
-            let Look { colour, shape, .. } = look(delivery);
-            (!points.is_empty()).then_some(Series {
-                points,
-                colour,
-                drawn: Drawn::Marks(shape),
-            })
+            series_of(delivery, points, Drawn::Marks)
         })
         .collect();
     let ratios = latency_ratios(rows, Delivery::Cold, Delivery::Https);
