@@ -85,7 +85,7 @@ fn every_chain_is_found_by_the_names_in_its_leaf_until_it_ends() {
     for (_home, mut store) in each_kind(&limits) {
         let ids: Vec<ObjectId> = chains
             .iter()
-            .map(|chain| learn(&mut store, &chain.site, &chain.ders, NOW))
+            .map(|chain| learn(store.as_mut(), &chain.site, &chain.ders, NOW))
             .collect();
         let mut names = 0;
         for (chain, id) in chains.iter().zip(&ids) {
@@ -139,7 +139,7 @@ fn a_site_is_expected_to_show_the_valid_one_that_was_seen_last() {
     for (_home, mut store) in each_kind(&Limits::default()) {
         // In the order of the file, as if each were met in the last second of its validity.
         for chain in &chains {
-            let id = learn(&mut store, &chain.site, &chain.ders, chain.not_after);
+            let id = learn(store.as_mut(), &chain.site, &chain.ders, chain.not_after);
             assert_eq!(
                 store.expected(Kind::Chain, &chain.site, chain.not_after, 1),
                 [id]
