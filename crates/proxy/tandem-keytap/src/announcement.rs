@@ -20,6 +20,8 @@ const MAX_CERTIFICATES: usize = 32;
 /// Why a hello says nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Silence {
+    /// The hello is encrypted, with TLS 1.3 alone, and no proxy reads QUIC.
+    Quic,
     /// No certificate with its private key is set.
     NoCertificate,
     /// Every version that the client offers encrypts certificates.
@@ -33,6 +35,7 @@ pub(crate) enum Silence {
 impl fmt::Display for Silence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Quic => "the connection is QUIC's",
             Self::NoCertificate => "no client certificate is set",
             Self::NewVersionsOnly => "only TLS 1.3 is offered",
             Self::Renegotiation => "the hello is a renegotiation's",

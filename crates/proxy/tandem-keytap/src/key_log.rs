@@ -12,7 +12,7 @@ use std::ptr;
 use tandem_record_key::{SERVER_RANDOM_LEN, Suite};
 
 use crate::loader::Object;
-use crate::openssl::{Connection, Context};
+use crate::openssl::{Connection, Context, Quic};
 use crate::release::{End, Handshake, release};
 use crate::settings;
 
@@ -45,6 +45,7 @@ pub(crate) struct KeyLog {
     set_data: unsafe extern "C" fn(*mut Context, c_int, *mut c_void) -> c_int,
     data: unsafe extern "C" fn(*const Context, c_int) -> *mut c_void,
     context: unsafe extern "C" fn(*const Connection) -> *mut Context,
+    quic: Quic,
     is_server: unsafe extern "C" fn(*const Connection) -> c_int,
     pending_cipher: unsafe extern "C" fn(*const Connection) -> *const Cipher,
     number: unsafe extern "C" fn(*const Cipher) -> u16,
@@ -71,6 +72,7 @@ impl KeyLog {
                 set_data: object.function(c"SSL_CTX_set_ex_data")?,
                 data: object.function(c"SSL_CTX_get_ex_data")?,
                 context: object.function(c"SSL_get_SSL_CTX")?,
+                quic: Quic::of(object),
                 is_server: object.function(c"SSL_is_server")?,
                 pending_cipher: object.function(c"SSL_get_pending_cipher")?,
                 number: object.function(c"SSL_CIPHER_get_protocol_id")?,
@@ -172,6 +174,11 @@ impl KeyLog {
     /// # Safety
     /// As for [`Self::logged`].
     unsafe fn release(&self, connection: *const Connection, line: &CStr) -> Option<()> {
+        // SAFETY: as the caller promises.
+        if unsafe { self.quic.has(connection) } {
+            // Its records have keys that follow otherwise (RFC 9001, section 5.1).
+            return None;
+        }
         let mut server_random = [0; SERVER_RANDOM_LEN];
         // SAFETY: as the caller promises; a cipher is a table of the library; at most as many bytes
         // are written as the array has.

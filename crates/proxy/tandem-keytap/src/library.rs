@@ -5,6 +5,8 @@
 //! context: what a program registers itself under the same number comes earlier and stays. All ways
 //! from a context to a connection are interposed (`interpose`), so no other thread can be reading a
 //! context's list of extensions while it grows: whoever reads it came this way and found it grown.
+//! What QUIC has besides since 3.5 (`SSL_new_listener`, `SSL_accept_connection`) is not: a
+//! connection of QUIC announces and releases nothing.
 //!
 //! Invariant: a context is only ever given to functions of the library that made it, reading its
 //! method apart.

@@ -51,6 +51,7 @@ type AddExtension = unsafe extern "C" fn(
     *const c_void,
     *mut c_void,
 ) -> c_int;
+type IsQuic = unsafe extern "C" fn(*const Connection) -> c_int;
 type Control<T> = unsafe extern "C" fn(*mut T, c_int, c_long, *mut c_void) -> c_long;
 
 /// From `<openssl/ssl.h>`, with these values since 1.0.2 or longer.
@@ -64,10 +65,35 @@ const SSL_CTRL_GET_MAX_PROTO_VERSION: c_int = 131;
 const SSL_MODE_NO_AUTO_CHAIN: c_long = 8;
 const SSL_BUILD_CHAIN_FLAG_IGNORE_ERROR: c_long = 8;
 
+/// Whether a connection is QUIC's: `SSL_is_quic`, since OpenSSL 3.2.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Quic(Option<IsQuic>);
+
+impl Quic {
+    /// # Safety
+    /// The object is OpenSSL 1.1.1 or 3.x.
+    pub(crate) unsafe fn of(object: &Object) -> Self {
+        // SAFETY: the type is the one that the headers of these versions declare under that name.
+        Self(unsafe { object.function(c"SSL_is_quic") })
+    }
+
+    /// OpenSSL calls back while it holds the lock of a connection of QUIC. So this, which takes no
+    /// lock, has to be asked before functions that do: `SSL_get_options`, `SSL_ctrl`.
+    ///
+    /// # Safety
+    /// A connection of this library.
+    pub(crate) unsafe fn has(self, connection: *const Connection) -> bool {
+        // SAFETY: as the caller promises.
+        self.0
+            .is_some_and(|is_quic| unsafe { is_quic(connection) } != 0)
+    }
+}
+
 /// The functions that the extension needs.
 pub(crate) struct Functions {
     pub(crate) has_extension: unsafe extern "C" fn(*const Context, c_uint) -> c_int,
     pub(crate) add_extension: AddExtension,
+    quic: Quic,
     control_context: Control<Context>,
     control: Control<Connection>,
     options: unsafe extern "C" fn(*const Connection) -> c_ulong,
@@ -98,6 +124,7 @@ impl Functions {
             Some(Self {
                 has_extension: object.function(c"SSL_CTX_has_client_custom_ext")?,
                 add_extension: object.function(c"SSL_CTX_add_custom_ext")?,
+                quic: Quic::of(object),
                 control_context: object.function(c"SSL_CTX_ctrl")?,
                 control: object.function(c"SSL_ctrl")?,
                 options: object.function(c"SSL_get_options")?,
@@ -122,29 +149,35 @@ impl Functions {
         &self,
         connection: *mut Connection,
     ) -> Result<Vec<u8>, Silence> {
-        let mut nothing = 0;
-        // SAFETY: as the caller promises; at most 0 bytes are written; these controls take no
-        // pointer.
-        let (renegotiated, certificate, key, offer) = unsafe {
-            let control = |command| (self.control)(connection, command, 0, ptr::null_mut());
+        // SAFETY: as the caller promises.
+        if unsafe { self.quic.has(connection) } {
+            return Err(Silence::Quic);
+        }
+        // SAFETY: as the caller promises.
+        let (certificate, key) = unsafe {
             (
-                (self.finished)(connection, &raw mut nothing, 0) > 0,
                 (self.certificate)(connection),
                 (self.private_key)(connection),
-                Offer {
-                    lowest: control(SSL_CTRL_GET_MIN_PROTO_VERSION),
-                    highest: control(SSL_CTRL_GET_MAX_PROTO_VERSION),
-                    options: (self.options)(connection),
-                },
             )
         };
         if certificate.is_null() || key.is_null() {
             return Err(Silence::NoCertificate);
         }
+        // SAFETY: as the caller promises; these controls take no pointer.
+        let offer = unsafe {
+            let control = |command| (self.control)(connection, command, 0, ptr::null_mut());
+            Offer {
+                lowest: control(SSL_CTRL_GET_MIN_PROTO_VERSION),
+                highest: control(SSL_CTRL_GET_MAX_PROTO_VERSION),
+                options: (self.options)(connection),
+            }
+        };
         if !offer.shows_certificates() {
             return Err(Silence::NewVersionsOnly);
         }
-        if renegotiated {
+        let mut nothing = 0;
+        // SAFETY: as the caller promises; at most 0 bytes are written.
+        if unsafe { (self.finished)(connection, &raw mut nothing, 0) } > 0 {
             return Err(Silence::Renegotiation);
         }
         // SAFETY: as the caller promises; the certificate is the connection's, and its own chain
@@ -246,6 +279,138 @@ impl Functions {
             let mut place = der.as_mut_ptr();
             let written = (self.encode)(certificate, &raw mut place);
             (usize::try_from(written) == Ok(len)).then_some(der)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// How often options were asked for.
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+
+    unsafe extern "C" fn yes(_: *const Connection) -> c_int {
+        1
+    }
+
+    unsafe extern "C" fn no(_: *const Connection) -> c_int {
+        0
+    }
+
+    /// Without TLS 1.0, 1.1 and 1.2.
+    unsafe extern "C" fn options(_: *const Connection) -> c_ulong {
+        ASKED.fetch_add(1, Ordering::Relaxed);
+        0x0400_0000 | 0x1000_0000 | 0x0800_0000
+    }
+
+    unsafe extern "C" fn certificate(_: *const Connection) -> *mut Certificate {
+        ptr::dangling_mut()
+    }
+
+    unsafe extern "C" fn no_certificate(_: *const Connection) -> *mut Certificate {
+        ptr::null_mut()
+    }
+
+    unsafe extern "C" fn key(_: *const Connection) -> *mut Key {
+        ptr::dangling_mut()
+    }
+
+    unsafe extern "C" fn control<T>(_: *mut T, _: c_int, _: c_long, _: *mut c_void) -> c_long {
+        0
+    }
+
+    // What is not called here.
+
+    unsafe extern "C" fn has_extension(_: *const Context, _: c_uint) -> c_int {
+        0
+    }
+
+    unsafe extern "C" fn add_extension(
+        _: *mut Context,
+        _: c_uint,
+        _: c_uint,
+        _: Add,
+        _: Free,
+        _: *mut c_void,
+        _: *const c_void,
+        _: *mut c_void,
+    ) -> c_int {
+        0
+    }
+
+    unsafe extern "C" fn context(_: *const Connection) -> *mut Context {
+        ptr::null_mut()
+    }
+
+    unsafe extern "C" fn finished(_: *const Connection, _: *mut u8, _: usize) -> usize {
+        0
+    }
+
+    unsafe extern "C" fn stack_len(_: *const Stack) -> c_int {
+        0
+    }
+
+    unsafe extern "C" fn stack_at(_: *const Stack, _: c_int) -> *mut Certificate {
+        ptr::null_mut()
+    }
+
+    unsafe extern "C" fn encode(_: *mut Certificate, _: *mut *mut u8) -> c_int {
+        0
+    }
+
+    unsafe extern "C" fn mark() -> c_int {
+        0
+    }
+
+    fn functions() -> Functions {
+        Functions {
+            has_extension,
+            add_extension,
+            quic: Quic(Some(no)),
+            control_context: control,
+            control,
+            options,
+            context,
+            certificate,
+            private_key: key,
+            finished,
+            stack_len,
+            stack_at,
+            encode,
+            mark_errors: mark,
+            forget_errors: mark,
+        }
+    }
+
+    #[test]
+    fn options_are_asked_for_last_and_never_of_quic_whose_lock_is_held_then() {
+        let silence = |functions: Functions| {
+            ASKED.store(0, Ordering::Relaxed);
+            // SAFETY: these functions look at no connection.
+            let silence = unsafe { functions.announcement(ptr::dangling_mut()) };
+            (silence, ASKED.load(Ordering::Relaxed))
+        };
+        let of_quic = Functions {
+            quic: Quic(Some(yes)),
+            ..functions()
+        };
+        assert_eq!(silence(of_quic), (Err(Silence::Quic), 0));
+        let without_certificate = Functions {
+            certificate: no_certificate,
+            ..functions()
+        };
+        assert_eq!(
+            silence(without_certificate),
+            (Err(Silence::NoCertificate), 0)
+        );
+        let before_3_2 = Functions {
+            quic: Quic(None),
+            ..functions()
+        };
+        for of_tcp in [functions(), before_3_2] {
+            assert_eq!(silence(of_tcp), (Err(Silence::NewVersionsOnly), 1));
         }
     }
 }

@@ -5,7 +5,9 @@
 # Functions are looked up in the whole process (CDLL(None)), as the linker does for a program: a library that was loaded first
 # stands before OpenSSL. LIBRARY: loaded so by hand, in place of LD_PRELOAD.
 import ctypes
+import faulthandler
 import os
+import socket
 import struct
 import sys
 import threading
@@ -26,7 +28,7 @@ class Interface:
 
     def __getattr__(self, name):
         function = getattr(self.place, name)
-        pointers = ("_new", "_method", "BIO_", "SSL_set_SSL_CTX", "TLS_", "_get0_")
+        pointers = ("_new", "_method", "BIO_", "SSL_set_SSL_CTX", "TLS_", "_get0_", "_accept_connection")
         returns_pointer = any(part in name for part in pointers) and name not in ("BIO_read", "BIO_ctrl")
         function.restype = ctypes.c_void_p if returns_pointer else ctypes.c_int
         return function
@@ -40,9 +42,9 @@ own = ctypes.CDLL(SSL, mode=ctypes.RTLD_GLOBAL)
 o = Interface(ctypes.CDLL(None))
 
 
-def context(certificate=True, chain=False, of=None):
+def context(certificate=True, chain=False, of=None, method="TLS_client_method"):
     of = of or o
-    made = of.SSL_CTX_new(p(of.TLS_client_method()))
+    made = of.SSL_CTX_new(p(getattr(of, method)()))
     assert made
     if certificate:
         assert of.SSL_CTX_use_certificate_file(p(made), CERTIFICATE.encode(), PEM) == 1
@@ -183,6 +185,66 @@ def datagrams():
     # 22: a handshake record, of DTLS 1.0 or later.
     assert buffer.raw[:2] == b"\x16\xfe"
     assert struct.pack(">HH", CII, 16) not in buffer.raw[:length]
+
+
+def quic():
+    """Connections of QUIC: OpenSSL calls back while it holds their lock, and who asks for it again waits for ever."""
+    if not hasattr(own, "OSSL_QUIC_client_method"):
+        print("no QUIC")
+        sys.exit()
+    faulthandler.dump_traceback_later(60, exit=True)
+    made = context(method="OSSL_QUIC_client_method")
+    logged = []
+    log = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)(lambda _, line: logged.append(line))
+    o.SSL_CTX_set_keylog_callback(p(made), log)
+    sockets = []
+
+    def over_udp(connection):
+        sockets.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        sockets[-1].bind(("127.0.0.1", 0))
+        sockets[-1].setblocking(False)
+        bio = o.BIO_new_dgram(sockets[-1].fileno(), 0)
+        o.SSL_set_bio(p(connection), p(bio), p(bio))
+        assert o.SSL_set_blocking_mode(p(connection), 0) == 1
+        return sockets[-1]
+
+    def client(to):
+        connection = o.SSL_new(p(made))
+        over_udp(connection)
+        address, (host, port) = o.BIO_ADDR_new(), to.getsockname()
+        host, size = socket.inet_aton(host), ctypes.c_size_t(4)
+        assert o.BIO_ADDR_rawmake(p(address), socket.AF_INET, host, size, socket.htons(port)) == 1
+        assert o.SSL_set1_initial_peer_addr(p(connection), p(address)) == 1
+        assert o.SSL_set_alpn_protos(p(connection), b"\x04test", 5) == 0
+        return connection
+
+    nobody = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    nobody.bind(("127.0.0.1", 0))
+    assert o.SSL_do_handshake(p(client(nobody))) == -1
+    assert len(nobody.recv(1 << 16, socket.MSG_DONTWAIT)) >= 1200
+    # Servers since 3.5.
+    if not hasattr(own, "SSL_new_listener"):
+        return
+
+    def choose(_connection, out, length, offered, _length, _argument):
+        out[0], length[0] = offered + 1, 4
+        return 0
+
+    choice = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_ubyte),
+        ctypes.c_void_p, ctypes.c_uint, ctypes.c_void_p,
+    )(choose)
+    server = context(method="OSSL_QUIC_server_method")
+    o.SSL_CTX_set_alpn_select_cb(p(server), choice, None)
+    listener = o.SSL_new_listener(p(server), ctypes.c_uint64(0))
+    connection = client(over_udp(listener))
+    assert o.SSL_listen(p(listener)) == 1
+    accepted = None
+    while o.SSL_do_handshake(p(connection)) != 1:
+        o.SSL_handle_events(p(listener))
+        # 1: SSL_ACCEPT_CONNECTION_NO_BLOCK.
+        accepted = accepted or o.SSL_accept_connection(p(listener), ctypes.c_uint64(1))
+    assert any(line.startswith(b"SERVER_HANDSHAKE_TRAFFIC_SECRET") for line in logged), logged
 
 
 def failures():

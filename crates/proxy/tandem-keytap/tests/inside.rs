@@ -8,7 +8,7 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
-use support::{Pki, Preload, library, program, python, run};
+use support::{Keys, Pki, Preload, library, program, python, run};
 use tandem_testkit::{has, has_root_and, not_tried, skipped};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/inside.py");
@@ -57,6 +57,34 @@ fn a_chain_that_was_looked_at_leaves_nothing_behind() {
 #[test]
 fn datagrams_announce_nothing() {
     holds("datagrams");
+}
+
+#[test]
+fn connections_of_quic_announce_and_release_nothing_and_do_not_hang() {
+    if !has(&["openssl", python()]) {
+        return;
+    }
+    let keys = Keys::new();
+    let mut quic = probe(Path::new(python()), Preload::Yes, "quic");
+    quic.env("TANDEM_KEYTAP_SOCKET", keys.file("keys"))
+        .env("TANDEM_KEYTAP_EXTENSION", "0x009a")
+        .env("TANDEM_KEYTAP_LOG", "stderr");
+    let output = run(&mut quic);
+    if output.stdout == b"no QUIC\n" {
+        not_tried("QUIC: an OpenSSL with it, which TANDEM_KEYTAP_LIBSSL names");
+        return;
+    }
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
+    let log = String::from_utf8_lossy(&output.stderr);
+    let mut said = log
+        .lines()
+        .filter(|line| !line.contains("tandem-keytap: loaded"));
+    assert!(log.contains("announced nothing"), "{log}");
+    assert!(
+        said.all(|line| line.ends_with("the connection is QUIC's")),
+        "{log}"
+    );
+    assert_eq!(keys.datagrams(), Vec::<Vec<u8>>::new());
 }
 
 #[test]
