@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// The extension's number, in decimal or with `0x`; anything else, `off` say: nothing is announced.
+/// Without it, the usual number, but nothing is announced where [`SOCKET`] is set.
 const EXTENSION: &str = "TANDEM_KEYTAP_EXTENSION";
 
 /// Where to write what is done, a line for each hello: `stderr`; anything else: nowhere.
@@ -52,9 +53,22 @@ enum Log {
     Stderr,
 }
 
+/// Whether client certificates are announced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Announcement {
+    /// By an extension of this number.
+    Extension(u16),
+    /// No: the environment has no number for it, and a socket for keys. Who releases keys wants
+    /// TLS 1.3, which hides certificates; announcements are in clear, and no proxy with a
+    /// socket reads them.
+    NotBesideKeys,
+    /// No: what the environment has is no number.
+    Off,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Settings {
-    extension: Option<u16>,
+    announcement: Announcement,
     socket: Option<PathBuf>,
     log: Log,
 }
@@ -66,18 +80,21 @@ impl Settings {
         socket: Option<&OsStr>,
         log: Option<&OsStr>,
     ) -> Self {
+        let socket = socket.filter(|path| !path.is_empty());
         match privileges {
             Privileges::Elevated => Self {
-                extension: None,
+                announcement: Announcement::Off,
                 socket: None,
                 log: Log::Silent,
             },
             Privileges::Own => Self {
-                extension: match extension {
-                    None => Some(DEFAULT_EXTENSION),
-                    Some(number) => number.to_str().and_then(parse),
+                announcement: match (extension.map(parse), socket) {
+                    (None, None) => Announcement::Extension(DEFAULT_EXTENSION),
+                    (None, Some(_)) => Announcement::NotBesideKeys,
+                    (Some(Some(number)), _) => Announcement::Extension(number),
+                    (Some(None), _) => Announcement::Off,
                 },
-                socket: socket.filter(|path| !path.is_empty()).map(PathBuf::from),
+                socket: socket.map(PathBuf::from),
                 log: match log {
                     Some(place) if place == "stderr" => Log::Stderr,
                     Some(_) | None => Log::Silent,
@@ -87,7 +104,8 @@ impl Settings {
     }
 }
 
-fn parse(number: &str) -> Option<u16> {
+fn parse(number: &OsStr) -> Option<u16> {
+    let number = number.to_str()?;
     match number.strip_prefix("0x") {
         Some(digits) => u16::from_str_radix(digits, 16).ok(),
         None => number.parse().ok(),
@@ -105,11 +123,16 @@ pub(crate) fn start(privileges: Privileges) {
         socket.as_deref(),
         log.as_deref(),
     );
-    let extension = settings.extension;
+    let announcement = settings.announcement;
     let _ = SETTINGS.set(settings);
-    match extension {
-        Some(number) => say(format_args!("loaded; the extension is {number:#06x}")),
-        None => say(format_args!(
+    match announcement {
+        Announcement::Extension(number) => {
+            say(format_args!("loaded; the extension is {number:#06x}"));
+        }
+        Announcement::NotBesideKeys => say(format_args!(
+            "loaded; {SOCKET} is set and {EXTENSION} is not: nothing is announced"
+        )),
+        Announcement::Off => say(format_args!(
             "loaded; {EXTENSION} is not a number: nothing is announced"
         )),
     }
@@ -117,7 +140,10 @@ pub(crate) fn start(privileges: Privileges) {
 
 /// The number of the extension to announce by, if anything is to be announced.
 pub(crate) fn extension() -> Option<u16> {
-    SETTINGS.get()?.extension
+    match SETTINGS.get()?.announcement {
+        Announcement::Extension(number) => Some(number),
+        Announcement::NotBesideKeys | Announcement::Off => None,
+    }
 }
 
 /// The socket that handshake keys go to, if any leaves the program.
@@ -140,10 +166,11 @@ pub(crate) fn say(line: fmt::Arguments<'_>) {
 mod tests {
     use super::*;
 
-    fn settings(privileges: Privileges, extension: Option<&str>, log: Option<&str>) -> Settings {
-        let socket = Some(OsStr::new("/run/keys"));
-        let [extension, log] = [extension, log].map(|text| text.map(OsStr::new));
-        Settings::new(privileges, extension, socket, log)
+    const KEYS: Option<&str> = Some("/run/keys");
+
+    fn announcement(extension: Option<&str>, socket: Option<&str>) -> Announcement {
+        let [extension, socket] = [extension, socket].map(|text| text.map(OsStr::new));
+        Settings::new(Privileges::Own, extension, socket, None).announcement
     }
 
     #[test]
@@ -158,24 +185,36 @@ mod tests {
 
     #[test]
     fn the_extension_is_the_usual_one_unless_the_environment_says_another() {
-        for (text, number) in [
-            (None, Some(0x009a)),
-            (Some("0xff9a"), Some(0xff9a)),
-            (Some("154"), Some(154)),
-            (Some("off"), None),
-            (Some(""), None),
-            (Some("0x"), None),
-            (Some("65536"), None),
+        for (text, expected) in [
+            (None, Announcement::Extension(0x009a)),
+            (Some("0xff9a"), Announcement::Extension(0xff9a)),
+            (Some("154"), Announcement::Extension(154)),
+            (Some("off"), Announcement::Off),
+            (Some(""), Announcement::Off),
+            (Some("0x"), Announcement::Off),
+            (Some("65536"), Announcement::Off),
         ] {
-            let settings = settings(Privileges::Own, text, None);
-            assert_eq!(settings.extension, number, "{text:?}");
-            assert_eq!(settings.log, Log::Silent);
+            assert_eq!(announcement(text, None), expected, "{text:?}");
         }
     }
 
     #[test]
+    fn a_program_that_releases_keys_announces_only_by_a_number_of_its_own() {
+        assert_eq!(announcement(None, KEYS), Announcement::NotBesideKeys);
+        let told = announcement(Some("0x009a"), KEYS);
+        assert_eq!(told, Announcement::Extension(0x009a));
+        assert_eq!(announcement(Some("off"), KEYS), Announcement::Off);
+        // No socket.
+        let usual = Announcement::Extension(DEFAULT_EXTENSION);
+        assert_eq!(announcement(None, Some("")), usual);
+    }
+
+    #[test]
     fn a_log_has_to_be_asked_for() {
-        let log = |place| settings(Privileges::Own, None, place).log;
+        let log = |place: Option<&str>| {
+            Settings::new(Privileges::Own, None, None, place.map(OsStr::new)).log
+        };
+        assert_eq!(log(None), Log::Silent);
         assert_eq!(log(Some("stderr")), Log::Stderr);
         assert_eq!(log(Some("1")), Log::Silent);
     }
@@ -184,8 +223,9 @@ mod tests {
     fn with_elevated_rights_nothing_is_done_whatever_the_environment_says() {
         assert_eq!(Privileges::from_at_secure(0), Privileges::Own);
         assert_eq!(Privileges::from_at_secure(1), Privileges::Elevated);
-        let settings = settings(Privileges::Elevated, Some("0x9a"), Some("stderr"));
-        assert_eq!((settings.extension, settings.log), (None, Log::Silent));
-        assert_eq!(settings.socket, None);
+        let [extension, socket, log] = ["0x9a", "/run/keys", "stderr"].map(OsStr::new).map(Some);
+        let settings = Settings::new(Privileges::Elevated, extension, socket, log);
+        assert_eq!(settings.announcement, Announcement::Off);
+        assert_eq!((settings.socket, settings.log), (None, Log::Silent));
     }
 }

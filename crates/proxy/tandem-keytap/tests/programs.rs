@@ -9,7 +9,7 @@ mod support;
 use std::process::Command;
 
 use support::{
-    CII, Conversation, Pki, Preload, Relay, Server, differs_by, openssls, program, python,
+    CII, Conversation, Keys, Pki, Preload, Relay, Server, differs_by, openssls, program, python,
     references, run,
 };
 use tandem_testkit::has;
@@ -377,6 +377,28 @@ fn the_environment_chooses_the_number_or_none() {
     assert_eq!(differs_by(0xff9a, &off, &other).len(), 16);
     // A number that is OpenSSL's own is refused by it: here the server name's.
     assert_eq!(with_number("0"), off);
+}
+
+#[test]
+fn a_program_that_releases_keys_announces_only_if_it_is_told_a_number() {
+    if !has(&["openssl"]) {
+        return;
+    }
+    let (server, keys) = (Server::mutual(), Keys::new());
+    let client = |preload, port| {
+        let mut command = s_client("openssl", preload, port, &[]);
+        command
+            .args(own())
+            .env("TANDEM_KEYTAP_SOCKET", keys.file("keys"));
+        command
+    };
+    says_nothing(&server, client);
+    let told = connection(&server, |port| {
+        let mut command = client(Preload::Yes, port);
+        command.env("TANDEM_KEYTAP_EXTENSION", "0x009a");
+        command
+    });
+    assert_eq!(told.hello().extension(CII).map(<[u8]>::len), Some(16));
 }
 
 #[test]
