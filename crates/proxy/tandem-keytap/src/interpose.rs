@@ -5,14 +5,16 @@
 //!
 //! Invariant: the function that is stood before is called, once, with the same arguments, whatever
 //! else happens; where there is none, the answer is that function's for a failure.
+//! A thread that is cancelled within it unwinds through here as if this library were not there.
 
 use std::ffi::{CStr, c_int};
 use std::ptr;
 
 use crate::key_log::{Callback, Get, Set};
-use crate::library::{Library, quietly};
+use crate::library::Library;
 use crate::loader;
 use crate::openssl::{Bio, Connection, Context};
+use crate::quietly::quietly;
 use crate::settings;
 
 /// Prepares the context, if it is one; the library that made it.
@@ -64,10 +66,10 @@ unsafe fn real<F: Copy>(library: Option<&Library>, name: &CStr) -> Option<F> {
 /// # Safety
 /// As the function of this name in OpenSSL.
 #[unsafe(export_name = "SSL_new")]
-pub(crate) unsafe extern "C" fn ssl_new(context: *mut Context) -> *mut Connection {
+pub(crate) unsafe extern "C-unwind" fn ssl_new(context: *mut Context) -> *mut Connection {
     // SAFETY: declared so in all versions; called as the caller calls this.
     unsafe {
-        type New = unsafe extern "C" fn(*mut Context) -> *mut Connection;
+        type New = unsafe extern "C-unwind" fn(*mut Context) -> *mut Connection;
         match real::<New>(enter(context), c"SSL_new") {
             Some(real) => real(context),
             None => ptr::null_mut(),
@@ -80,13 +82,13 @@ pub(crate) unsafe extern "C" fn ssl_new(context: *mut Context) -> *mut Connectio
 /// # Safety
 /// As the function of this name in OpenSSL.
 #[unsafe(export_name = "SSL_set_SSL_CTX")]
-pub(crate) unsafe extern "C" fn ssl_set_ssl_ctx(
+pub(crate) unsafe extern "C-unwind" fn ssl_set_ssl_ctx(
     connection: *mut Connection,
     context: *mut Context,
 ) -> *mut Context {
     // SAFETY: declared so in all versions; called as the caller calls this.
     unsafe {
-        type Set = unsafe extern "C" fn(*mut Connection, *mut Context) -> *mut Context;
+        type Set = unsafe extern "C-unwind" fn(*mut Connection, *mut Context) -> *mut Context;
         // Without a context the connection goes back to its first one, which came this way before.
         let library = if !context.is_null() {
             enter(context)
@@ -107,7 +109,7 @@ pub(crate) unsafe extern "C" fn ssl_set_ssl_ctx(
 /// # Safety
 /// As the function of this name in OpenSSL.
 #[unsafe(export_name = "SSL_CTX_set_keylog_callback")]
-pub(crate) unsafe extern "C" fn set_keylog_callback(
+pub(crate) unsafe extern "C-unwind" fn set_keylog_callback(
     context: *mut Context,
     callback: Option<Callback>,
 ) {
@@ -127,7 +129,9 @@ pub(crate) unsafe extern "C" fn set_keylog_callback(
 /// # Safety
 /// As the function of this name in OpenSSL.
 #[unsafe(export_name = "SSL_CTX_get_keylog_callback")]
-pub(crate) unsafe extern "C" fn get_keylog_callback(context: *const Context) -> Option<Callback> {
+pub(crate) unsafe extern "C-unwind" fn get_keylog_callback(
+    context: *const Context,
+) -> Option<Callback> {
     // SAFETY: declared so in all versions; called as the caller calls this.
     unsafe {
         let library = maker(context);
@@ -143,10 +147,10 @@ pub(crate) unsafe extern "C" fn get_keylog_callback(context: *const Context) -> 
 /// # Safety
 /// As the function of this name in OpenSSL.
 #[unsafe(export_name = "BIO_new_ssl")]
-pub(crate) unsafe extern "C" fn bio_new_ssl(context: *mut Context, client: c_int) -> *mut Bio {
+pub(crate) unsafe extern "C-unwind" fn bio_new_ssl(context: *mut Context, client: c_int) -> *mut Bio {
     // SAFETY: declared so in all versions; called as the caller calls this.
     unsafe {
-        type New = unsafe extern "C" fn(*mut Context, c_int) -> *mut Bio;
+        type New = unsafe extern "C-unwind" fn(*mut Context, c_int) -> *mut Bio;
         match real::<New>(enter(context), c"BIO_new_ssl") {
             Some(real) => real(context, client),
             None => ptr::null_mut(),
@@ -159,7 +163,7 @@ pub(crate) unsafe extern "C" fn bio_new_ssl(context: *mut Context, client: c_int
 /// # Safety
 /// As the function of this name in OpenSSL.
 #[unsafe(export_name = "BIO_new_ssl_connect")]
-pub(crate) unsafe extern "C" fn bio_new_ssl_connect(context: *mut Context) -> *mut Bio {
+pub(crate) unsafe extern "C-unwind" fn bio_new_ssl_connect(context: *mut Context) -> *mut Bio {
     // SAFETY: declared so in all versions; called as the caller calls this.
     unsafe { new_bio(context, c"BIO_new_ssl_connect") }
 }
@@ -169,7 +173,7 @@ pub(crate) unsafe extern "C" fn bio_new_ssl_connect(context: *mut Context) -> *m
 /// # Safety
 /// As the function of this name in OpenSSL.
 #[unsafe(export_name = "BIO_new_buffer_ssl_connect")]
-pub(crate) unsafe extern "C" fn bio_new_buffer_ssl_connect(context: *mut Context) -> *mut Bio {
+pub(crate) unsafe extern "C-unwind" fn bio_new_buffer_ssl_connect(context: *mut Context) -> *mut Bio {
     // SAFETY: declared so in all versions; called as the caller calls this.
     unsafe { new_bio(context, c"BIO_new_buffer_ssl_connect") }
 }
@@ -179,7 +183,7 @@ pub(crate) unsafe extern "C" fn bio_new_buffer_ssl_connect(context: *mut Context
 unsafe fn new_bio(context: *mut Context, name: &CStr) -> *mut Bio {
     // SAFETY: as the caller promises.
     unsafe {
-        type New = unsafe extern "C" fn(*mut Context) -> *mut Bio;
+        type New = unsafe extern "C-unwind" fn(*mut Context) -> *mut Bio;
         match real::<New>(enter(context), name) {
             Some(real) => real(context),
             None => ptr::null_mut(),

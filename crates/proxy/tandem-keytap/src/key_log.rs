@@ -21,10 +21,10 @@ use crate::settings;
 struct Cipher([u8; 0]);
 
 /// `SSL_CTX_keylog_cb_func`.
-pub(crate) type Callback = unsafe extern "C" fn(*const Connection, *const c_char);
+pub(crate) type Callback = unsafe extern "C-unwind" fn(*const Connection, *const c_char);
 
-pub(crate) type Set = unsafe extern "C" fn(*mut Context, Option<Callback>);
-pub(crate) type Get = unsafe extern "C" fn(*const Context) -> Option<Callback>;
+pub(crate) type Set = unsafe extern "C-unwind" fn(*mut Context, Option<Callback>);
+pub(crate) type Get = unsafe extern "C-unwind" fn(*const Context) -> Option<Callback>;
 type NewIndex = unsafe extern "C" fn(
     c_int,
     c_long,
@@ -157,23 +157,20 @@ impl KeyLog {
         unsafe { std::mem::transmute((self.data)(context, self.index)) }
     }
 
-    /// There is a line for the key log.
+    /// The program's own callback for this connection's lines.
     ///
     /// # Safety
-    /// A connection of this library, during its handshake, and its line.
-    pub(crate) unsafe fn logged(&self, connection: *const Connection, line: *const c_char) {
+    /// A connection of this library.
+    pub(crate) unsafe fn own(&self, connection: *const Connection) -> Option<Callback> {
         // SAFETY: as the caller promises.
-        unsafe {
-            if let Some(own) = self.kept((self.context)(connection)) {
-                own(connection, line);
-            }
-            self.release(connection, CStr::from_ptr(line));
-        }
+        unsafe { self.kept((self.context)(connection)) }
     }
 
+    /// There is a line for the key log: hands over the key that follows from it, if one leaves.
+    ///
     /// # Safety
-    /// As for [`Self::logged`].
-    unsafe fn release(&self, connection: *const Connection, line: &CStr) -> Option<()> {
+    /// A connection of this library, during its handshake.
+    pub(crate) unsafe fn release(&self, connection: *const Connection, line: &CStr) -> Option<()> {
         // SAFETY: as the caller promises.
         if unsafe { self.quic.has(connection) } {
             // Its records have keys that follow otherwise (RFC 9001, section 5.1).

@@ -22,12 +22,13 @@
 //! - No dependency on OpenSSL: in a program without it nothing happens, and it may come in later
 //!   (`dlopen`).
 //! - Nothing happens in a process that runs with somebody else's rights (`AT_SECURE`).
-//! - No panic leaves it, and it writes nothing unless `TANDEM_KEYTAP_LOG` asks for it.
+//! - No panic leaves it, no thread of the program is cancelled within its work, and it writes
+//!   nothing unless `TANDEM_KEYTAP_LOG` asks for it.
 //! - It exports what it interposes and nothing else.
 //!
-//! Unsafe code is what the two ABIs ask for: OpenSSL's (`openssl`, `key_log`, `library`,
-//! `interpose`) and the dynamic linker's (`loader`). What can be decided without it is decided in
-//! the other files.
+//! Unsafe code is what the ABIs ask for: OpenSSL's (`openssl`, `key_log`, `library`, `interpose`),
+//! the dynamic linker's (`loader`) and the C library's (`quietly`). What can be decided without it
+//! is decided in the other files.
 
 mod announcement;
 mod interpose;
@@ -36,5 +37,6 @@ mod library;
 mod loader;
 mod lock;
 mod openssl;
+mod quietly;
 mod release;
 mod settings;

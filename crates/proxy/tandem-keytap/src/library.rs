@@ -11,8 +11,7 @@
 //! Invariant: a context is only ever given to functions of the library that made it, reading its
 //! method apart.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -20,6 +19,7 @@ use crate::key_log::KeyLog;
 use crate::loader::Object;
 use crate::lock::Lock;
 use crate::openssl::{Certificate, Connection, Context, Functions};
+use crate::quietly::quietly;
 use crate::settings;
 
 /// `SSL_EXT_TLS_ONLY`, `_TLS_IMPLEMENTATION_ONLY` (not DTLS) and `_CLIENT_HELLO`. Not
@@ -212,23 +212,23 @@ unsafe extern "C" fn free(
     unsafe { libc::free(body.cast_mut().cast()) };
 }
 
-/// OpenSSL has a line for the key log. `errno` is left as it was found.
-unsafe extern "C" fn logged(connection: *const Connection, line: *const c_char) {
+/// OpenSSL has a line for the key log. The program's own callback is called as OpenSSL would call
+/// it.
+unsafe extern "C-unwind" fn logged(connection: *const Connection, line: *const c_char) {
     // SAFETY: `prepare` set this with a context of a library that was found, and the connection is
-    // one of that context's; the line ends with a zero byte and lives during this call; `errno` is
-    // this thread's.
+    // one of that context's; the line ends with a zero byte and lives during this call.
     unsafe {
-        let errno = *libc::__errno_location();
-        quietly(|| {
+        let found = quietly(|| {
             let library = Library::find(|library| library.made_connection(connection))?;
-            library.key_log.as_ref()?.logged(connection, line);
-            Some(())
+            let key_log = library.key_log.as_ref()?;
+            Some((key_log, key_log.own(connection)))
         });
-        *libc::__errno_location() = errno;
+        let Some((key_log, own)) = found else {
+            return;
+        };
+        if let Some(own) = own {
+            own(connection, line);
+        }
+        quietly(|| key_log.release(connection, CStr::from_ptr(line)));
     }
-}
-
-/// Does the work without ever unwinding into C.
-pub(crate) fn quietly<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(work)).ok().flatten()
 }

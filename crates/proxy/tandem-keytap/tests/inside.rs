@@ -1,12 +1,14 @@
 //! What programs may do with OpenSSL that the usual ones do not, by a Python program that calls its
-//! C interface (`inside.py`): each probe runs with the library loaded and asserts by itself.
+//! C interface (`inside.py`), and by one in C where threads matter (`inside.c`): each probe runs
+//! with the library loaded and asserts by itself.
 //!
-//! Is not: a handshake; only hellos are made.
+//! Is not: a connection over a network, but for QUIC, which needs one.
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use support::{Keys, Pki, Preload, library, program, python, run};
 use tandem_testkit::{has, has_root_and, not_tried, skipped};
@@ -21,6 +23,40 @@ fn probe(python: &Path, preload: Preload, name: &str) -> Command {
         .args(["-I", SCRIPT, name])
         .args(["leaf.pem", "leaf.key", "trusted.pem"].map(|name| pki.file(name)));
     command
+}
+
+/// The program in C.
+fn in_c() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("keytap-inside");
+        let draft = program.with_extension(format!("draft-{}", std::process::id()));
+        run(Command::new("cc")
+            .args(["-Wall", "-Wextra", "-Werror", "-fexceptions", "-pthread"])
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/inside.c"))
+            .args(["-ldl", "-o"])
+            .arg(&draft));
+        std::fs::rename(&draft, &program).expect("our own");
+        program
+    })
+}
+
+/// Runs a probe in C, which announces, releases keys and says so; what it says.
+#[track_caller]
+fn holds_in_c(name: &str) -> Option<String> {
+    if !has(&["openssl", "cc"]) {
+        return None;
+    }
+    let (keys, pki) = (Keys::new(), Pki::shared());
+    let mut command = keys.program(&in_c().display().to_string());
+    command
+        .arg(name)
+        .args(["leaf.pem", "leaf.key"].map(|name| pki.file(name)))
+        .env("TANDEM_KEYTAP_EXTENSION", "0x009a")
+        .env("TANDEM_KEYTAP_LOG", "stderr");
+    let output = run(&mut command);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
+    Some(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 /// Runs a probe with the library loaded.
@@ -95,6 +131,16 @@ fn failures_are_openssls_own() {
 #[test]
 fn first_connections_of_many_threads_all_announce() {
     holds("threads");
+}
+
+#[test]
+fn a_thread_that_is_cancelled_ends_as_without_the_library() {
+    if let Some(said) = holds_in_c("cancelled") {
+        // Both handshakes: the thread goes on within the library's work.
+        assert_eq!(said.matches("announced 16 bytes").count(), 2, "{said}");
+    }
+    holds_in_c("cancelled_in_its_key_log");
+    holds_in_c("cancelled_in_openssl");
 }
 
 #[test]
