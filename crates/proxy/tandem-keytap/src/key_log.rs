@@ -87,19 +87,16 @@ impl KeyLog {
 
     /// Sees to it that connections from this context log their keys here.
     ///
+    /// To keep a callback for the first time moves what the context has for programs. So this one
+    /// is kept at once, even if there is none: before the context's first connection, no other
+    /// thread reads that in a handshake. One that is set later goes to the same place.
+    ///
     /// # Safety
     /// A context of this library, which one thread at a time has in hand.
     pub(crate) unsafe fn listen(&self, context: *mut Context) {
         // SAFETY: as the caller promises; the callback lives for ever.
         unsafe {
-            if self.listens(context) {
-                return;
-            }
-            let own = (self.get)(context);
-            // Most programs have none. Keeping one makes room in the context, which other threads
-            // may have in hand.
-            let is_kept = is_same(own, self.kept(context));
-            if is_kept || self.keep(context, own) {
+            if !self.listens(context) && self.keep(context, (self.get)(context)) {
                 (self.set)(context, Some(self.ours));
             }
         }
@@ -138,7 +135,8 @@ impl KeyLog {
     /// A context of this library.
     unsafe fn listens(&self, context: *const Context) -> bool {
         // SAFETY: as the caller promises.
-        is_same(unsafe { (self.get)(context) }, Some(self.ours))
+        let set = unsafe { (self.get)(context) };
+        set.is_some_and(|callback| ptr::fn_addr_eq(callback, self.ours))
     }
 
     /// # Safety
@@ -203,13 +201,5 @@ impl KeyLog {
         let outcome = release(settings::socket()?, &handshake, line.to_bytes())?;
         settings::say(format_args!("{outcome}"));
         Some(())
-    }
-}
-
-fn is_same(one: Option<Callback>, other: Option<Callback>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => ptr::fn_addr_eq(one, other),
-        (None, None) => true,
-        (Some(_), None) | (None, Some(_)) => false,
     }
 }

@@ -144,6 +144,11 @@ fn a_thread_that_is_cancelled_ends_as_without_the_library() {
 }
 
 #[test]
+fn a_key_log_that_is_set_late_moves_nothing_that_handshakes_read() {
+    holds_in_c("late_key_log");
+}
+
+#[test]
 fn two_openssls_in_a_process_keep_apart() {
     if std::env::var_os("TANDEM_KEYTAP_OTHER_LIBSSL").is_none() {
         not_tried("another libssl, which TANDEM_KEYTAP_OTHER_LIBSSL names");
