@@ -7,13 +7,14 @@
 //! else happens; where there is none, the answer is that function's for a failure.
 //! A thread that is cancelled within it unwinds through here as if this library were not there.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::ptr;
 
-use crate::key_log::{Callback, Get, Set};
+use crate::key_log::Callback;
 use crate::library::Library;
 use crate::loader;
 use crate::openssl::{Bio, Connection, Context};
+use crate::originals::{NewBio, Originals};
 use crate::quietly::quietly;
 use crate::settings;
 
@@ -48,17 +49,14 @@ unsafe fn maker(context: *const Context) -> Option<&'static Library> {
 
 /// The function that this library stands before: of the library that is meant, or of the likeliest
 /// where that is not known.
-///
-/// # Safety
-/// As for [`loader::next`].
-unsafe fn real<F: Copy>(library: Option<&Library>, name: &CStr) -> Option<F> {
-    // SAFETY: as the caller promises.
-    quietly(|| unsafe {
-        match library {
-            Some(library) => library.object.function(name),
-            None => loader::next(name).or_else(|| Library::find(|_| true)?.object.function(name)),
-        }
-    })
+fn real<F>(library: Option<&Library>, function: impl Fn(&Originals) -> Option<F>) -> Option<F> {
+    match library {
+        Some(library) => function(&library.originals),
+        None => quietly(|| {
+            let any = || function(&Library::find(|_| true)?.originals);
+            function(&Originals::of_linker()).or_else(any)
+        }),
+    }
 }
 
 /// `SSL_new`.
@@ -69,8 +67,7 @@ unsafe fn real<F: Copy>(library: Option<&Library>, name: &CStr) -> Option<F> {
 pub(crate) unsafe extern "C-unwind" fn ssl_new(context: *mut Context) -> *mut Connection {
     // SAFETY: declared so in all versions; called as the caller calls this.
     unsafe {
-        type New = unsafe extern "C-unwind" fn(*mut Context) -> *mut Connection;
-        match real::<New>(enter(context), c"SSL_new") {
+        match real(enter(context), |it| it.new) {
             Some(real) => real(context),
             None => ptr::null_mut(),
         }
@@ -88,7 +85,6 @@ pub(crate) unsafe extern "C-unwind" fn ssl_set_ssl_ctx(
 ) -> *mut Context {
     // SAFETY: declared so in all versions; called as the caller calls this.
     unsafe {
-        type Set = unsafe extern "C-unwind" fn(*mut Connection, *mut Context) -> *mut Context;
         // Without a context the connection goes back to its first one, which came this way before.
         let library = if !context.is_null() {
             enter(context)
@@ -97,7 +93,7 @@ pub(crate) unsafe extern "C-unwind" fn ssl_set_ssl_ctx(
         } else {
             None
         };
-        match real::<Set>(library, c"SSL_set_SSL_CTX") {
+        match real(library, |it| it.set_context) {
             Some(real) => real(connection, context),
             None => ptr::null_mut(),
         }
@@ -118,7 +114,7 @@ pub(crate) unsafe extern "C-unwind" fn set_keylog_callback(
         let library = maker(context);
         if let Some(key_log) = library.and_then(|library| library.key_log.as_ref()) {
             key_log.set(context, callback);
-        } else if let Some(real) = real::<Set>(library, c"SSL_CTX_set_keylog_callback") {
+        } else if let Some(real) = real(library, |it| it.set_key_log) {
             real(context, callback);
         }
     }
@@ -137,7 +133,7 @@ pub(crate) unsafe extern "C-unwind" fn get_keylog_callback(
         let library = maker(context);
         match library.and_then(|library| library.key_log.as_ref()) {
             Some(key_log) => key_log.get(context),
-            None => real::<Get>(library, c"SSL_CTX_get_keylog_callback")?(context),
+            None => real(library, |it| it.key_log)?(context),
         }
     }
 }
@@ -147,11 +143,13 @@ pub(crate) unsafe extern "C-unwind" fn get_keylog_callback(
 /// # Safety
 /// As the function of this name in OpenSSL.
 #[unsafe(export_name = "BIO_new_ssl")]
-pub(crate) unsafe extern "C-unwind" fn bio_new_ssl(context: *mut Context, client: c_int) -> *mut Bio {
+pub(crate) unsafe extern "C-unwind" fn bio_new_ssl(
+    context: *mut Context,
+    client: c_int,
+) -> *mut Bio {
     // SAFETY: declared so in all versions; called as the caller calls this.
     unsafe {
-        type New = unsafe extern "C-unwind" fn(*mut Context, c_int) -> *mut Bio;
-        match real::<New>(enter(context), c"BIO_new_ssl") {
+        match real(enter(context), |it| it.new_ssl_bio) {
             Some(real) => real(context, client),
             None => ptr::null_mut(),
         }
@@ -165,7 +163,7 @@ pub(crate) unsafe extern "C-unwind" fn bio_new_ssl(context: *mut Context, client
 #[unsafe(export_name = "BIO_new_ssl_connect")]
 pub(crate) unsafe extern "C-unwind" fn bio_new_ssl_connect(context: *mut Context) -> *mut Bio {
     // SAFETY: declared so in all versions; called as the caller calls this.
-    unsafe { new_bio(context, c"BIO_new_ssl_connect") }
+    unsafe { new_bio(context, |it| it.new_connect_bio) }
 }
 
 /// `BIO_new_buffer_ssl_connect`, alike.
@@ -173,18 +171,22 @@ pub(crate) unsafe extern "C-unwind" fn bio_new_ssl_connect(context: *mut Context
 /// # Safety
 /// As the function of this name in OpenSSL.
 #[unsafe(export_name = "BIO_new_buffer_ssl_connect")]
-pub(crate) unsafe extern "C-unwind" fn bio_new_buffer_ssl_connect(context: *mut Context) -> *mut Bio {
+pub(crate) unsafe extern "C-unwind" fn bio_new_buffer_ssl_connect(
+    context: *mut Context,
+) -> *mut Bio {
     // SAFETY: declared so in all versions; called as the caller calls this.
-    unsafe { new_bio(context, c"BIO_new_buffer_ssl_connect") }
+    unsafe { new_bio(context, |it| it.new_buffered_connect_bio) }
 }
 
 /// # Safety
-/// As the function of that name, which takes a context and gives a BIO.
-unsafe fn new_bio(context: *mut Context, name: &CStr) -> *mut Bio {
+/// As the function, which takes a context and gives a BIO.
+unsafe fn new_bio(
+    context: *mut Context,
+    function: impl Fn(&Originals) -> Option<NewBio>,
+) -> *mut Bio {
     // SAFETY: as the caller promises.
     unsafe {
-        type New = unsafe extern "C-unwind" fn(*mut Context) -> *mut Bio;
-        match real::<New>(enter(context), name) {
+        match real(enter(context), function) {
             Some(real) => real(context),
             None => ptr::null_mut(),
         }

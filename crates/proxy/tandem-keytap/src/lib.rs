@@ -26,9 +26,9 @@
 //!   nothing unless `TANDEM_KEYTAP_LOG` asks for it.
 //! - It exports what it interposes and nothing else.
 //!
-//! Unsafe code is what the ABIs ask for: OpenSSL's (`openssl`, `key_log`, `library`, `interpose`),
-//! the dynamic linker's (`loader`) and the C library's (`quietly`). What can be decided without it
-//! is decided in the other files.
+//! Unsafe code is what the ABIs ask for: OpenSSL's (`openssl`, `originals`, `key_log`, `library`,
+//! `interpose`), the dynamic linker's (`loader`) and the C library's (`quietly`). What can be
+//! decided without it is decided in the other files.
 
 mod announcement;
 mod interpose;
@@ -37,6 +37,7 @@ mod library;
 mod loader;
 mod lock;
 mod openssl;
+mod originals;
 mod quietly;
 mod release;
 mod settings;

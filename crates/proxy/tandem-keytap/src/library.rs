@@ -8,8 +8,9 @@
 //! What QUIC has besides since 3.5 (`SSL_new_listener`, `SSL_accept_connection`) is not: a
 //! connection of QUIC announces and releases nothing.
 //!
-//! Invariant: a context is only ever given to functions of the library that made it, reading its
-//! method apart.
+//! Invariants: a context is only ever given to functions of the library that made it, reading its
+//! method apart. Where that library is known, nothing here takes the dynamic linker's lock, for
+//! which new connections and handshakes of all threads would wait.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
@@ -19,6 +20,7 @@ use crate::key_log::KeyLog;
 use crate::loader::Object;
 use crate::lock::Lock;
 use crate::openssl::{Certificate, Connection, Context, Functions};
+use crate::originals::Originals;
 use crate::quietly::quietly;
 use crate::settings;
 
@@ -29,7 +31,8 @@ const WHERE: c_uint = 0x0001 | 0x0004 | 0x0080;
 
 /// A library with OpenSSL's interface: OpenSSL, or something else with functions of its names.
 pub(crate) struct Library {
-    pub(crate) object: Object,
+    object: Object,
+    pub(crate) originals: Originals,
     method_of_context: Option<unsafe extern "C" fn(*const Context) -> *const c_void>,
     method_of_connection: Option<unsafe extern "C" fn(*const Connection) -> *const c_void>,
     /// `None` where the interface is not that of OpenSSL 1.1.1 or 3.x.
@@ -59,6 +62,7 @@ impl Library {
                     .as_ref()
                     .zip(settings::socket())
                     .and_then(|_| KeyLog::of(&object, logged)),
+                originals: Originals::of(&object),
                 method_of_context: object.function(c"SSL_CTX_get_ssl_method"),
                 method_of_connection: object.function(c"SSL_get_ssl_method"),
                 functions,

@@ -9,8 +9,9 @@
 //!
 //! Invariant: nothing is ever loaded that is not loaded yet.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::ptr;
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::ops::Range;
+use std::slice;
 
 use crate::settings::Privileges;
 
@@ -19,52 +20,39 @@ use crate::settings::Privileges;
 pub(crate) struct Object {
     /// What `dlopen` gave; an address as a number, so that threads may share it.
     handle: usize,
-    /// Where the object begins in memory.
-    base: usize,
+    /// Where it is in memory. The linker maps an object as a whole, so nothing else is between its
+    /// parts.
+    extent: Range<usize>,
 }
 
 impl Object {
     /// All loaded objects that define this function themselves, apart from the program (what it
     /// defines stands before this library) and from this library.
     pub(crate) fn defining(function: &CStr) -> Vec<Self> {
-        let own = home(Self::defining as fn(&CStr) -> Vec<Self> as usize).map(|home| home.base);
-        names()
-            .iter()
-            .filter_map(|name| Self::loaded(name))
-            .filter(|object| {
-                // Looked up in an object, a function may also come from one that it depends on.
-                let defined_in = home(object.address(function) as usize).map(|home| home.base);
-                defined_in == Some(object.base) && defined_in != own
-            })
+        let own = Self::defining as fn(&CStr) -> Vec<Self> as usize;
+        loaded()
+            .into_iter()
+            .filter(|it| !it.extent.contains(&own))
+            .filter_map(Self::open)
+            // Looked up in an object, a function may also come from one that it depends on.
+            .filter(|object| object.contains(object.address(function)))
             .collect()
     }
 
-    /// The object of this name if it is loaded.
-    fn loaded(name: &CStr) -> Option<Self> {
+    /// The object of this name if it is still loaded.
+    fn open(loaded: Loaded) -> Option<Self> {
         // SAFETY: the name ends with a zero byte; RTLD_NOLOAD loads nothing, so no constructor
         // runs.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        if handle.is_null() {
-            return None;
-        }
-        let mut object = Self {
+        let handle =
+            unsafe { libc::dlopen(loaded.name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        // Made only then: whatever is dropped closes its handle.
+        (!handle.is_null()).then(|| Self {
             handle: handle as usize,
-            base: 0,
-        };
-        let mut map: *const LinkMap = ptr::null();
-        // SAFETY: the handle is open; RTLD_DI_LINKMAP writes one pointer.
-        let result = unsafe { libc::dlinfo(handle, libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) };
-        if result != 0 || map.is_null() {
-            return None;
-        }
-        // SAFETY: the linker's entry lives as long as the object is loaded, which the handle sees
-        // to; its first fields are public.
-        let dynamic = unsafe { (*map).dynamic };
-        object.base = home(dynamic as usize)?.base;
-        Some(object)
+            extent: loaded.extent,
+        })
     }
 
-    /// A function of this object or of those that it depends on.
+    /// A function of this object or of those that it depends on. Takes the linker's lock.
     ///
     /// # Safety
     /// `F` is the type of a pointer to a function as C declares the one of this name.
@@ -75,10 +63,11 @@ impl Object {
 
     /// Whether an address lies in this object.
     pub(crate) fn contains(&self, address: *const c_void) -> bool {
-        home(address as usize).is_some_and(|home| home.base == self.base)
+        self.extent.contains(&(address as usize))
     }
 
-    fn address(&self, name: &CStr) -> *mut c_void {
+    /// The same as [`Self::function`], null for `None`.
+    pub(crate) fn address(&self, name: &CStr) -> *mut c_void {
         // SAFETY: the handle is open as long as `self` lives; the name ends with a zero byte.
         unsafe { libc::dlsym(self.handle as *mut c_void, name.as_ptr()) }
     }
@@ -86,7 +75,7 @@ impl Object {
 
 impl PartialEq for Object {
     fn eq(&self, other: &Self) -> bool {
-        self.base == other.base
+        self.extent == other.extent
     }
 }
 
@@ -98,19 +87,17 @@ impl Drop for Object {
 }
 
 /// The definition that the linker would take if this library were not there, as far as it can say
-/// without knowing the caller.
-///
-/// # Safety
-/// As for [`Object::function`].
-pub(crate) unsafe fn next<F: Copy>(name: &CStr) -> Option<F> {
-    // SAFETY: RTLD_NEXT is a handle that is always open; the name ends with a zero byte; the type
-    // is as the caller promises.
-    unsafe { as_function(libc::dlsym(libc::RTLD_NEXT, name.as_ptr())) }
+/// without knowing the caller; null where there is none.
+pub(crate) fn next(name: &CStr) -> *mut c_void {
+    // SAFETY: RTLD_NEXT is a handle that is always open; the name ends with a zero byte.
+    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
+/// The function at an address, if it is not null.
+///
 /// # Safety
 /// `F` is the type of a pointer to the function at this address.
-unsafe fn as_function<F: Copy>(address: *mut c_void) -> Option<F> {
+pub(crate) unsafe fn as_function<F: Copy>(address: *mut c_void) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     // SAFETY: POSIX (dlsym) has pointers to functions and to data of one size and form; the type is
     // as the caller promises.
@@ -123,47 +110,47 @@ pub(crate) fn privileges() -> Privileges {
     Privileges::from_at_secure(unsafe { libc::getauxval(libc::AT_SECURE) })
 }
 
-/// The public beginning of the linker's entry for an object (`struct link_map` of `<link.h>`).
-#[repr(C)]
-struct LinkMap {
-    bias: usize,
-    name: *const c_char,
-    dynamic: *const c_void,
+/// What the linker says of a loaded object.
+struct Loaded {
+    name: CString,
+    extent: Range<usize>,
 }
 
-/// The object that an address lies in.
-struct Home {
-    base: usize,
-}
-
-fn home(address: usize) -> Option<Home> {
-    // SAFETY: all fields are pointers, for which zero is a value.
-    let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: any address may be asked for; the answer goes to a structure of the right type.
-    let known = unsafe { libc::dladdr(address as *const c_void, &raw mut found) };
-    (known != 0).then_some(Home {
-        base: found.dli_fbase as usize,
-    })
-}
-
-/// The names of all loaded objects but the program.
-fn names() -> Vec<CString> {
-    let mut names: Vec<CString> = Vec::new();
+/// All loaded objects but the program.
+fn loaded() -> Vec<Loaded> {
+    let mut loaded: Vec<Loaded> = Vec::new();
     // SAFETY: the function is called during this call alone, with the pointer that stands beside
     // it.
-    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut names).cast()) };
-    names
+    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut loaded).cast()) };
+    loaded
 }
 
-unsafe extern "C" fn note(object: *mut libc::dl_phdr_info, _: usize, names: *mut c_void) -> c_int {
-    // SAFETY: `names` passes its own vector, and the linker one of its entries.
-    let (names, name) = unsafe { (&mut *names.cast::<Vec<CString>>(), (*object).dlpi_name) };
-    if !name.is_null() {
-        // SAFETY: the linker's names end with a zero byte and live during this call.
-        let name = unsafe { CStr::from_ptr(name) };
-        if !name.is_empty() {
-            names.push(name.to_owned());
-        }
+unsafe extern "C" fn note(object: *mut libc::dl_phdr_info, _: usize, loaded: *mut c_void) -> c_int {
+    // SAFETY: `loaded` passes its own vector, and the linker one of its entries.
+    let (loaded, object) = unsafe { (&mut *loaded.cast::<Vec<Loaded>>(), &*object) };
+    if object.dlpi_name.is_null() || object.dlpi_phdr.is_null() {
+        return 0;
+    }
+    // SAFETY: the linker's names end with a zero byte, there are as many headers as it says, and
+    // both live during this call.
+    let (name, headers) = unsafe {
+        let headers = slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum));
+        (CStr::from_ptr(object.dlpi_name), headers)
+    };
+    let parts = || {
+        let parts = headers.iter().filter(|it| it.p_type == libc::PT_LOAD);
+        parts.map(|it| {
+            let start = (object.dlpi_addr as usize).wrapping_add(it.p_vaddr as usize);
+            start..start.wrapping_add(it.p_memsz as usize)
+        })
+    };
+    let start = parts().map(|part| part.start).min();
+    let end = parts().map(|part| part.end).max();
+    if let (false, Some(start), Some(end)) = (name.is_empty(), start, end) {
+        loaded.push(Loaded {
+            name: name.to_owned(),
+            extent: start..end,
+        });
     }
     0
 }
@@ -178,8 +165,31 @@ mod tests {
         assert_eq!(found.len(), 1, "the C library, and none that uses it");
         let libc_function = libc::getauxval as unsafe extern "C" fn(libc::c_ulong) -> libc::c_ulong;
         assert!(found[0].contains(libc_function as *const c_void));
-        assert!(!found[0].contains(names as fn() -> Vec<CString> as *const c_void));
+        assert!(!found[0].contains(loaded as fn() -> Vec<Loaded> as *const c_void));
         assert_eq!(Object::defining(c"tandem_has_no_such_function"), []);
+    }
+
+    #[test]
+    fn an_object_is_where_the_linker_says() {
+        // The linker itself is asked, which takes its lock for that.
+        for object in loaded() {
+            // SAFETY: all fields are pointers, for which zero is a value; any address may be asked
+            // for.
+            let (known, found) = unsafe {
+                let mut found: libc::Dl_info = std::mem::zeroed();
+                let last = object.extent.end.saturating_sub(1);
+                (libc::dladdr(last as *const c_void, &raw mut found), found)
+            };
+            if known != 0 {
+                let base = found.dli_fbase as usize;
+                // It begins with a page.
+                assert!(
+                    base.abs_diff(object.extent.start) < 0x1_0000,
+                    "{:?}",
+                    object.name
+                );
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 // A program with threads that uses OpenSSL by its C interface, for inside.rs: handshakes over memory.
 //
-//   inside PROBE CERTIFICATE KEY
+//   inside PROBE CERTIFICATE KEY OBJECT
+//
+// OBJECT: this file once more, as a shared object (-DOBJECT) that calls the program back while it is loaded.
 //
 // OpenSSL is loaded when it runs, and its functions are looked up in the whole process, as in inside.py. Its headers
 // are not needed. What is made is not freed.
@@ -10,6 +12,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#ifdef OBJECT
+__attribute__((constructor)) static void is_being_loaded(void) {
+    void (*during_load)(void);
+    *(void **)&during_load = dlsym(RTLD_DEFAULT, "during_load");
+    during_load();
+}
+#else
 
 #define CHECK(condition)                                           \
     do {                                                           \
@@ -134,6 +145,25 @@ static void made_that_ends(P parent, P data, P all, int index, long number, P ar
     point();
 }
 
+static pthread_t busy;
+static pthread_barrier_t turn;
+
+static P handshakes_during_load(P unused) {
+    (void)unused;
+    // OpenSSL is found then.
+    handshake();
+    pthread_barrier_wait(&turn);
+    pthread_barrier_wait(&turn);
+    handshake();
+    return NULL;
+}
+
+// The object's constructor calls this, while the linker is locked: a thread that asks the linker waits for ever.
+void during_load(void) {
+    pthread_barrier_wait(&turn);
+    CHECK(pthread_join(busy, NULL) == 0);
+}
+
 static P allocate(size_t size, const char *file, int line) {
     (void)file, (void)line;
     allocations += is_counted;
@@ -152,7 +182,7 @@ static void release(P block, const char *file, int line) {
 }
 
 int main(int count, char **words) {
-    CHECK(count == 4);
+    CHECK(count == 5);
     load();
     const char *probe = words[1];
     int counts = strcmp(probe, "late_key_log") == 0;
@@ -171,6 +201,12 @@ int main(int count, char **words) {
         CHECK(CRYPTO_get_ex_new_index(0, 0, NULL, made_that_ends, NULL, NULL) >= 0);
         run_cancelled();
         CHECK(!came_through);
+    } else if (strcmp(probe, "linker_is_locked") == 0) {
+        alarm(60);
+        CHECK(pthread_barrier_init(&turn, NULL, 2) == 0);
+        CHECK(pthread_create(&busy, NULL, handshakes_during_load, NULL) == 0);
+        pthread_barrier_wait(&turn);
+        CHECK(dlopen(words[4], RTLD_NOW));
     } else if (counts) {
         // A key log that is set while other threads are in their handshakes: nothing that these read is moved.
         handshake();
@@ -184,3 +220,4 @@ int main(int count, char **words) {
     puts("done");
     return 0;
 }
+#endif

@@ -25,19 +25,26 @@ fn probe(python: &Path, preload: Preload, name: &str) -> Command {
     command
 }
 
-/// The program in C.
-fn in_c() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+/// The program in C, and its shared object.
+fn in_c() -> &'static [PathBuf; 2] {
+    static BUILT: OnceLock<[PathBuf; 2]> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("keytap-inside");
-        let draft = program.with_extension(format!("draft-{}", std::process::id()));
-        run(Command::new("cc")
-            .args(["-Wall", "-Wextra", "-Werror", "-fexceptions", "-pthread"])
-            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/inside.c"))
-            .args(["-ldl", "-o"])
-            .arg(&draft));
-        std::fs::rename(&draft, &program).expect("our own");
-        program
+        let kinds: [(&str, &[&str]); 2] = [
+            ("keytap-inside", &["-rdynamic"]),
+            ("keytap-inside.so", &["-DOBJECT", "-shared", "-fPIC"]),
+        ];
+        kinds.map(|(name, options)| {
+            let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+            let draft = built.with_extension(format!("draft-{}", std::process::id()));
+            run(Command::new("cc")
+                .args(["-Wall", "-Wextra", "-Werror", "-fexceptions", "-pthread"])
+                .args(options)
+                .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/inside.c"))
+                .args(["-ldl", "-o"])
+                .arg(&draft));
+            std::fs::rename(&draft, &built).expect("our own");
+            built
+        })
     })
 }
 
@@ -48,10 +55,12 @@ fn holds_in_c(name: &str) -> Option<String> {
         return None;
     }
     let (keys, pki) = (Keys::new(), Pki::shared());
-    let mut command = keys.program(&in_c().display().to_string());
+    let [built, object] = in_c();
+    let mut command = keys.program(&built.display().to_string());
     command
         .arg(name)
         .args(["leaf.pem", "leaf.key"].map(|name| pki.file(name)))
+        .arg(object)
         .env("TANDEM_KEYTAP_EXTENSION", "0x009a")
         .env("TANDEM_KEYTAP_LOG", "stderr");
     let output = run(&mut command);
@@ -146,6 +155,11 @@ fn a_thread_that_is_cancelled_ends_as_without_the_library() {
 #[test]
 fn a_key_log_that_is_set_late_moves_nothing_that_handshakes_read() {
     holds_in_c("late_key_log");
+}
+
+#[test]
+fn handshakes_do_not_wait_for_a_thread_that_loads_an_object() {
+    holds_in_c("linker_is_locked");
 }
 
 #[test]
