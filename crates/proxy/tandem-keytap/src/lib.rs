@@ -27,8 +27,8 @@
 //! - It exports what it interposes and nothing else.
 //!
 //! Unsafe code is what the ABIs ask for: OpenSSL's (`openssl`, `originals`, `key_log`, `library`,
-//! `interpose`), the dynamic linker's (`loader`) and the C library's (`quietly`). What can be
-//! decided without it is decided in the other files.
+//! `interpose`), the dynamic linker's (`loader`) and the C library's (`quietly`,
+//! `system`). What can be decided without it is decided in the other files.
 
 mod announcement;
 mod interpose;
@@ -41,3 +41,4 @@ mod originals;
 mod quietly;
 mod release;
 mod settings;
+mod system;

@@ -10,9 +10,10 @@
 use std::env;
 use std::ffi::{OsStr, c_ulong};
 use std::fmt;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+
+use crate::system;
 
 /// The extension's number, in decimal or with `0x`; anything else, `off` say: nothing is announced.
 /// Without it, the usual number, but nothing is announced where [`SOCKET`] is set.
@@ -155,10 +156,7 @@ pub(crate) fn socket() -> Option<&'static Path> {
 pub(crate) fn say(line: fmt::Arguments<'_>) {
     match SETTINGS.get().map_or(Log::Silent, |settings| settings.log) {
         Log::Silent => {}
-        Log::Stderr => {
-            // Nobody can be told that standard error is closed.
-            let _ = writeln!(std::io::stderr(), "tandem-keytap: {line}");
-        }
+        Log::Stderr => system::write_to_stderr(&format!("tandem-keytap: {line}\n")),
     }
 }
 

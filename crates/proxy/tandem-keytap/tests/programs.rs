@@ -6,7 +6,10 @@
 
 mod support;
 
-use std::process::Command;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Command, Stdio};
+use std::thread;
 
 use support::{
     CII, Conversation, Keys, Pki, Preload, Relay, Server, differs_by, openssls, program, python,
@@ -399,6 +402,49 @@ fn a_program_that_releases_keys_announces_only_if_it_is_told_a_number() {
         command
     });
     assert_eq!(told.hello().extension(CII).map(<[u8]>::len), Some(16));
+}
+
+#[test]
+fn a_line_of_the_log_is_written_at_once() {
+    if !has(&["openssl"]) {
+        return;
+    }
+    let server = Server::mutual();
+    // Whatever is written to it by one call is one datagram.
+    let (ours, theirs) = UnixDatagram::pair().expect("sockets");
+    let end = theirs.try_clone().expect("a descriptor");
+    let reads = thread::spawn(move || {
+        let mut buffer = [0; 1 << 12];
+        let mut written = Vec::new();
+        loop {
+            let len = ours.recv(&mut buffer).expect("it is open");
+            match &buffer[..len] {
+                b"the end" => break written,
+                text => written.push(String::from_utf8_lossy(text).into_owned()),
+            }
+        }
+    });
+    let mut client = s_client("openssl", Preload::Yes, server.port, &[]);
+    let status = client
+        .args(own())
+        .env("TANDEM_KEYTAP_LOG", "stderr")
+        .stdout(Stdio::null())
+        .stderr(OwnedFd::from(theirs))
+        .status();
+    assert!(status.expect("openssl is there").success());
+    end.send(b"the end").expect("it is read");
+    let written = reads.join().expect("it ends");
+    let log: Vec<&String> = written
+        .iter()
+        .filter(|text| text.contains("tandem-keytap"))
+        .collect();
+    assert_eq!(
+        log,
+        [
+            "tandem-keytap: loaded; the extension is 0x009a\n",
+            "tandem-keytap: announced 16 bytes of references\n",
+        ]
+    );
 }
 
 #[test]
