@@ -14,12 +14,13 @@
 
 #![forbid(unsafe_code)]
 
-use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::{fmt, io};
 
 use tandem_key_log::HandshakeSecret;
 use tandem_record_key::{Direction, RecordKey, SERVER_RANDOM_LEN, Suite};
+
+use crate::system;
 
 /// Which end of its connections the program is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,8 +67,7 @@ pub(crate) fn release(socket: &Path, handshake: &Handshake, line: &[u8]) -> Opti
 
 fn hand_over(socket: &Path, key: &RecordKey) -> io::Result<()> {
     // One for each key: a program that forks, or closes what it did not open, has none of ours.
-    let sender = UnixDatagram::unbound()?;
-    sender.set_nonblocking(true)?;
+    let sender = system::datagram_socket()?;
     sender.send_to(&key.to_datagram(), socket).map(drop)
 }
 
@@ -87,6 +87,7 @@ fn key(handshake: &Handshake, line: &[u8]) -> Option<RecordKey> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixDatagram;
 
     /// RFC 8448, section 3.
     const RANDOM: &str = "cb34ecb1e78163ba1c38c6dacb196a6dffa21a8d9912ec18a2ef6283024dece7";
