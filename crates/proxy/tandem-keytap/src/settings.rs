@@ -22,7 +22,8 @@ const EXTENSION: &str = "TANDEM_KEYTAP_EXTENSION";
 /// Where to write what is done, a line for each hello: `stderr`; anything else: nowhere.
 const LOG: &str = "TANDEM_KEYTAP_LOG";
 
-/// The proxy's UNIX socket for handshake keys. Without it no key leaves the program.
+/// The proxy's UNIX socket for handshake keys, an absolute path. Without it no key leaves the
+/// program.
 const SOCKET: &str = "TANDEM_KEYTAP_SOCKET";
 
 /// The thesis's private number (section 2.4.2 names none; the proxies' `0x0099` is the neighbour),
@@ -95,7 +96,8 @@ impl Settings {
                     (Some(Some(number)), _) => Announcement::Extension(number),
                     (Some(None), _) => Announcement::Off,
                 },
-                socket: socket.map(PathBuf::from),
+                // A program may go to another folder, where somebody else has such a socket.
+                socket: socket.map(PathBuf::from).filter(|path| path.is_absolute()),
                 log: match log {
                     Some(place) if place == "stderr" => Log::Stderr,
                     Some(_) | None => Log::Silent,
@@ -125,6 +127,7 @@ pub(crate) fn start(privileges: Privileges) {
         log.as_deref(),
     );
     let announcement = settings.announcement;
+    let is_refused = settings.socket.is_none() && socket.is_some_and(|path| !path.is_empty());
     let _ = SETTINGS.set(settings);
     match announcement {
         Announcement::Extension(number) => {
@@ -136,6 +139,11 @@ pub(crate) fn start(privileges: Privileges) {
         Announcement::Off => say(format_args!(
             "loaded; {EXTENSION} is not a number: nothing is announced"
         )),
+    }
+    if is_refused {
+        say(format_args!(
+            "{SOCKET} is not an absolute path: no key is released"
+        ));
     }
 }
 
@@ -179,6 +187,9 @@ mod tests {
         assert_eq!(socket(None), None);
         assert_eq!(socket(Some("")), None);
         assert_eq!(socket(Some("/run/keys")), Some(PathBuf::from("/run/keys")));
+        for relative in ["keys", "./keys", "../run/keys", "@keys"] {
+            assert_eq!(socket(Some(relative)), None, "{relative}");
+        }
     }
 
     #[test]

@@ -154,6 +154,24 @@ fn without_a_socket_nothing_is_released_and_with_a_dead_one_nothing_fails() {
     assert_eq!(keys.datagrams(), Vec::<Vec<u8>>::new());
 }
 
+#[test]
+fn a_socket_with_a_relative_path_is_refused_with_a_line_in_the_log() {
+    if !has(&["openssl"]) {
+        return;
+    }
+    let keys = Keys::new();
+    let server = Server::start(&[]);
+    let mut client = s_client(keys.program("openssl"), server.port, &[]);
+    let output = run(client
+        .current_dir(keys.file(""))
+        .env("TANDEM_KEYTAP_SOCKET", "keys")
+        .env("TANDEM_KEYTAP_LOG", "stderr"));
+    let log = String::from_utf8_lossy(&output.stderr);
+    let refused = "TANDEM_KEYTAP_SOCKET is not an absolute path";
+    assert_eq!(log.matches(refused).count(), 1, "{log}");
+    assert_eq!(keys.datagrams(), Vec::<Vec<u8>>::new());
+}
+
 /// Every secret of a key log, as bytes.
 fn secrets(key_log: &str) -> Vec<Vec<u8>> {
     let lines = key_log.lines().filter(|line| !line.starts_with('#'));
