@@ -17,6 +17,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::error::SignError;
 use crate::fetch;
+use crate::per_process::PerProcess;
 use crate::settings::Options;
 use crate::wanted::Wanted;
 
@@ -31,8 +32,15 @@ pub struct Client {
 
 struct Shared {
     options: Options,
+    /// A forked process has no threads of its parent: neither the one that asks, nor those that
+    /// waited.
+    states: PerProcess<State>,
+}
+
+/// What a process has that signs.
+#[derive(Default)]
+struct State {
     waiting: AtomicUsize,
-    /// Of the process that last signed: a forked one has no threads of its parent.
     thread: Mutex<Option<Thread>>,
 }
 
@@ -43,10 +51,9 @@ struct Thread {
 }
 
 impl Thread {
-    /// The way to it, if it is this process's and still there.
+    /// The way to it, if it is still there.
     fn way(&self) -> Option<&UnboundedSender<Wanted>> {
-        let to = self.to.as_ref().filter(|to| !to.is_closed());
-        to.filter(|_| self.process == process::id())
+        self.to.as_ref().filter(|to| !to.is_closed())
     }
 }
 
@@ -75,8 +82,7 @@ impl Client {
         Self {
             shared: Arc::new(Shared {
                 options,
-                waiting: AtomicUsize::new(0),
-                thread: Mutex::new(None),
+                states: PerProcess::new(process::id()),
             }),
         }
     }
@@ -97,7 +103,7 @@ impl Client {
     /// There is none, or not in time; or the message is not one of a TLS server's handshake.
     pub fn sign(&self, key: KeyId, scheme: Scheme, message: &[u8]) -> Result<Vec<u8>, SignError> {
         let content = Content::of_message(message).ok_or(SignError::NotAHandshake)?;
-        let waits = Waits::begin(&self.shared)?;
+        let waits = Waits::begin(self.state(), self.shared.options.max_waiting)?;
         let (to, answer) = sync_channel(1);
         let wanted = Wanted {
             key,
@@ -117,13 +123,15 @@ impl Client {
         }
     }
 
+    /// This process's.
+    fn state(&self) -> &State {
+        self.shared.states.of(process::id())
+    }
+
     /// The way to this process's thread, which is started if there is none.
     fn thread(&self) -> Result<UnboundedSender<Wanted>, SignError> {
-        let mut thread = self
-            .shared
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let thread = self.state().thread.lock();
+        let mut thread = thread.unwrap_or_else(PoisonError::into_inner);
         if let Some(to) = thread.as_ref().and_then(Thread::way) {
             return Ok(to.clone());
         }
@@ -141,12 +149,12 @@ impl Client {
 }
 
 /// One of those who wait, until it is dropped.
-struct Waits<'a>(&'a Shared);
+struct Waits<'a>(&'a State);
 
 impl<'a> Waits<'a> {
-    fn begin(shared: &'a Shared) -> Result<Self, SignError> {
-        let waits = Self(shared);
-        if shared.waiting.fetch_add(1, Ordering::Relaxed) < shared.options.max_waiting {
+    fn begin(state: &'a State, max: usize) -> Result<Self, SignError> {
+        let waits = Self(state);
+        if state.waiting.fetch_add(1, Ordering::Relaxed) < max {
             Ok(waits)
         } else {
             Err(SignError::TooManyWaiting)

@@ -20,6 +20,7 @@ mod client;
 mod error;
 mod fetch;
 mod link;
+mod per_process;
 mod settings;
 mod signing_key;
 mod wanted;
