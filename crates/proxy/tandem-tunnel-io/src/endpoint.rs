@@ -66,20 +66,19 @@ impl Endpoint {
         }
     }
 
-    /// Hands over what has come, at most [`READ`] bytes, or an empty slice at the end of the
-    /// stream; nothing if nothing has come. The buffer lasts no longer than this call, so that a
-    /// connection that waits has none.
+    /// What has come, at most [`READ`] bytes, and empty at the end of the stream; `None` if nothing
+    /// has come. A connection that waits has no buffer, and one that was sent little has little.
     ///
     /// # Errors
     /// The connection has failed.
-    pub(crate) fn read(&self, take: impl FnOnce(&[u8])) -> io::Result<()> {
+    pub(crate) fn read(&self) -> io::Result<Option<Vec<u8>>> {
         let mut buffer = Vec::with_capacity(READ);
         match self.stream.try_read_buf(&mut buffer) {
             Ok(_) => {
-                take(&buffer);
-                Ok(())
+                buffer.shrink_to_fit();
+                Ok(Some(buffer))
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -134,7 +133,7 @@ impl Drop for Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::AsyncReadExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
     async fn pair() -> (TcpStream, Endpoint) {
@@ -165,8 +164,7 @@ mod tests {
         let shut = SockRef::from(&far).shutdown(std::net::Shutdown::Write);
         shut.expect("it is up");
         near.readable().await.expect("it is up");
-        near.read(|bytes| assert!(bytes.is_empty()))
-            .expect("the end");
+        assert_eq!(near.read().expect("the end"), Some(Vec::new()));
         let linger = SockRef::from(&far).set_linger(Some(Duration::ZERO));
         linger.expect("a socket");
         drop(far);
@@ -177,13 +175,15 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_to_read_is_nothing_and_the_end_is_empty() {
-        let (far, near) = pair().await;
-        let mut calls = 0;
-        near.read(|_| calls += 1).expect("it is up");
-        assert_eq!(calls, 0, "nothing has come");
+        let (mut far, near) = pair().await;
+        assert_eq!(near.read().expect("it is up"), None);
+        far.write_all(b"a").await.expect("it is up");
+        near.readable().await.expect("it is up");
+        let little = near.read().expect("it is up").expect("it came");
+        assert_eq!(little, b"a");
+        assert!(little.capacity() < READ / 8, "{}", little.capacity());
         drop(far);
         near.readable().await.expect("it is up");
-        near.read(|bytes| assert!(bytes.is_empty()))
-            .expect("the end");
+        assert_eq!(near.read().expect("the end"), Some(Vec::new()));
     }
 }

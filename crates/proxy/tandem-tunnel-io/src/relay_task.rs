@@ -128,8 +128,7 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
         if !client.first.is_empty() {
             task.watch.at(Moment::Hello);
             task.watch.endpoint(client.first.len());
-            let input = Input::Endpoint(&client.first);
-            task.shared.tell(&mut task.relay, input);
+            task.shared.endpoint_sent(&mut task.relay, client.first);
         }
         task
     }
@@ -182,7 +181,14 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
                 Happened::EndpointReadable(ready) => self.read_endpoint(ready),
                 Happened::EndpointWritable(ready) => self.write_endpoint(ready),
                 Happened::EndpointFailed(error) => self.endpoint_failed(ending(&error)),
-                Happened::TunnelRead(read) => self.tunnel_read(read),
+                Happened::TunnelRead(read) => {
+                    self.tunnel_read(read);
+                    // Most often the endpoint takes it at once: there is nothing to wait for.
+                    self.carry_out();
+                    if !self.to_endpoint.is_empty() {
+                        self.write_endpoint(Ok(()));
+                    }
+                }
                 Happened::TunnelWritten(Ok(len)) => {
                     self.to_tunnel.written(len);
                     self.charge(len);
@@ -319,32 +325,23 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
     }
 
     fn read_endpoint(&mut self, ready: io::Result<()>) {
-        let first = self.first_from_endpoint();
-        let Self {
-            endpoint,
-            relay,
-            shared,
-            from_endpoint,
-            watch,
-            ..
-        } = self;
-        let Some(endpoint) = endpoint else { return };
-        let read = ready.and_then(|()| {
-            endpoint.read(|bytes| {
-                shared.board.count(Tally::FromEndpointsBytes, bytes.len());
-                let input = if bytes.is_empty() {
-                    *from_endpoint = Half::Ended;
-                    Input::EndpointEnd
-                } else {
-                    watch.at(first);
-                    watch.endpoint(bytes.len());
-                    Input::Endpoint(bytes)
-                };
-                shared.tell(relay, input);
-            })
-        });
-        if let Err(error) = read {
-            self.endpoint_failed(ending(&error));
+        let Some(endpoint) = &self.endpoint else {
+            return;
+        };
+        match ready.and_then(|()| endpoint.read()) {
+            Ok(None) => {}
+            Ok(Some(bytes)) if bytes.is_empty() => {
+                self.from_endpoint = Half::Ended;
+                self.shared.tell(&mut self.relay, Input::EndpointEnd);
+            }
+            Ok(Some(bytes)) => {
+                let len = bytes.len();
+                self.shared.board.count(Tally::FromEndpointsBytes, len);
+                self.watch.at(self.first_from_endpoint());
+                self.watch.endpoint(len);
+                self.shared.endpoint_sent(&mut self.relay, bytes);
+            }
+            Err(error) => self.endpoint_failed(ending(&error)),
         }
     }
 
@@ -391,9 +388,10 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
     fn tunnel_read(&mut self, read: Result<Option<Vec<u8>>, Broken>) {
         match read {
             Ok(Some(piece)) => {
-                self.watch.tunnel(piece.len());
-                self.shared.tell(&mut self.relay, Input::Tunnel(&piece));
-                self.charge(piece.len());
+                let len = piece.len();
+                self.watch.tunnel(len);
+                self.shared.tunnel_brought(&mut self.relay, piece);
+                self.charge(len);
             }
             Ok(None) => {
                 self.from_tunnel = Half::Ended;

@@ -222,13 +222,25 @@ impl Shared {
 
     /// Tells a relay what has happened.
     pub(crate) fn tell(&self, relay: &mut Relay, input: Input<'_>) {
-        // Most of all bytes are those of a connection whose handshake is over.
-        if !relay.pass(input) {
-            self.with_engine(|engine, clock| {
-                // A server hands its key in before it writes: it counts before these bytes do.
-                self.take_keys(engine, clock);
-                relay.handle_input(input, engine, clock);
-            });
+        self.with_engine(|engine, clock| {
+            // A server hands its key in before it writes: it counts before these bytes do.
+            self.take_keys(engine, clock);
+            relay.handle_input(input, engine, clock);
+        });
+    }
+
+    /// The same of bytes that its endpoint has sent. Most are of connections whose handshakes are
+    /// over, for which nobody waits for the engine.
+    pub(crate) fn endpoint_sent(&self, relay: &mut Relay, bytes: Vec<u8>) {
+        if let Err(bytes) = relay.pass_to_tunnel(bytes) {
+            self.tell(relay, Input::Endpoint(&bytes));
+        }
+    }
+
+    /// The same of bytes that came on its stream.
+    pub(crate) fn tunnel_brought(&self, relay: &mut Relay, bytes: Vec<u8>) {
+        if let Err(bytes) = relay.pass_to_endpoint(bytes) {
+            self.tell(relay, Input::Tunnel(&bytes));
         }
     }
 

@@ -69,37 +69,40 @@ pub(crate) struct Passing {
 }
 
 impl Passing {
-    /// Passes on what happened; what a direction that has ended brings is dropped. Failures are the
-    /// relay's.
+    /// Passes on what happened. Failures are the relay's.
     pub(crate) fn handle(&mut self, input: Input<'_>, out: &mut VecDeque<Output>) {
-        match (input, self.outward, self.inward) {
-            (Input::Endpoint(bytes), Direction::Open, _) if !bytes.is_empty() => {
-                out.push_back(Output::ToTunnel(bytes.to_vec()));
-                self.lead.sent(bytes.len());
-                self.lead.handed_over(out);
-            }
-            (Input::Tunnel(bytes), _, Direction::Open) if !bytes.is_empty() => {
-                out.push_back(Output::ToEndpoint(bytes.to_vec()));
-            }
-            (Input::EndpointEnd, Direction::Open, _) => {
+        match input {
+            Input::Endpoint(bytes) => self.pass_to_tunnel(bytes.to_vec(), out),
+            Input::Tunnel(bytes) => self.pass_to_endpoint(bytes.to_vec(), out),
+            Input::EndpointEnd if self.outward == Direction::Open => {
                 self.outward = Direction::Ended;
                 out.push_back(Output::EndTunnel);
             }
-            (Input::TunnelEnd, _, Direction::Open) => {
+            Input::TunnelEnd if self.inward == Direction::Open => {
                 self.inward = Direction::Ended;
                 out.push_back(Output::EndEndpoint);
             }
-            (
-                Input::Endpoint(_)
-                | Input::Tunnel(_)
-                | Input::EndpointEnd
-                | Input::TunnelEnd
-                | Input::Connected(_)
-                | Input::EndpointFailed(_)
-                | Input::TunnelReset(_),
-                _,
-                _,
-            ) => {}
+            Input::EndpointEnd
+            | Input::TunnelEnd
+            | Input::Connected(_)
+            | Input::EndpointFailed(_)
+            | Input::TunnelReset(_) => {}
+        }
+    }
+
+    /// The endpoint has sent this; it is dropped where the endpoint had ended.
+    pub(crate) fn pass_to_tunnel(&mut self, bytes: Vec<u8>, out: &mut VecDeque<Output>) {
+        if self.outward == Direction::Open && !bytes.is_empty() {
+            self.lead.sent(bytes.len());
+            out.push_back(Output::ToTunnel(bytes));
+            self.lead.handed_over(out);
+        }
+    }
+
+    /// The same of what came on the stream.
+    pub(crate) fn pass_to_endpoint(&self, bytes: Vec<u8>, out: &mut VecDeque<Output>) {
+        if self.inward == Direction::Open && !bytes.is_empty() {
+            out.push_back(Output::ToEndpoint(bytes));
         }
     }
 

@@ -199,26 +199,29 @@ impl Relay {
         }
     }
 
-    /// As [`Relay::handle_input`], without an engine: the bytes, and their end, of a connection of
-    /// which the proxies have nothing more to say. `false`: it is another, and nothing was done.
-    #[must_use]
-    pub fn pass(&mut self, input: Input<'_>) -> bool {
-        match (&mut self.state, input) {
-            (
-                State::Passing(passing),
-                Input::Endpoint(_) | Input::EndpointEnd | Input::Tunnel(_) | Input::TunnelEnd,
-            ) => passing.handle(input, &mut self.out),
-            (
-                State::Arriving(_)
-                | State::Dialling(_)
-                | State::Joined(_)
-                | State::Passing(_)
-                | State::Over,
-                _,
-            ) => return false,
-        }
-        self.settle();
-        true
+    /// As [`Relay::handle_input`] of [`Input::Endpoint`], without an engine or a copy, where the
+    /// proxies have nothing more to say of the connection.
+    ///
+    /// # Errors
+    /// They have: nothing was done, and the bytes come back.
+    pub fn pass_to_tunnel(&mut self, bytes: Vec<u8>) -> Result<(), Vec<u8>> {
+        let State::Passing(passing) = &mut self.state else {
+            return Err(bytes);
+        };
+        passing.pass_to_tunnel(bytes, &mut self.out);
+        Ok(())
+    }
+
+    /// The same of [`Input::Tunnel`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn pass_to_endpoint(&mut self, bytes: Vec<u8>) -> Result<(), Vec<u8>> {
+        let State::Passing(passing) = &self.state else {
+            return Err(bytes);
+        };
+        passing.pass_to_endpoint(bytes, &mut self.out);
+        Ok(())
     }
 
     /// The target is connected to: what has come is worked off.

@@ -13,10 +13,9 @@ mod reset_key;
 use std::collections::HashSet;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Poll, ready};
 use std::time::Duration;
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -30,7 +29,6 @@ use tandem_channel::{
     client_config, holder_of, server_config,
 };
 use tandem_daemon::door::Entry;
-use tokio::io::ReadBuf;
 use tokio::time::timeout;
 
 use super::nudge::{self, LOOK_INTERVAL, Watch};
@@ -53,8 +51,8 @@ const PROTOCOL: Protocol = Protocol {
     key_exchange: KeyExchange::Hybrid,
 };
 
-/// Bytes that are taken out of a stream at a time.
-const PIECE: usize = 32 * 1024;
+/// Packets' payloads that are taken out of a stream at a time: some 32 KiB.
+const PAYLOADS: usize = 24;
 
 /// Connections that have come and nobody has looked at yet; more are refused.
 const MAX_INCOMING: usize = 64;
@@ -546,13 +544,12 @@ impl Receiving for In {
         // Many packets' bytes at once: each piece costs a system call. There is no buffer while
         // nothing has come.
         let read = poll_fn(|cx| {
-            let mut room = [MaybeUninit::uninit(); PIECE];
-            let mut buffer = ReadBuf::uninit(&mut room);
-            let read = ready!(self.0.poll_read_buf(cx, &mut buffer));
-            Poll::Ready(read.map(|()| buffer.filled().to_vec()))
+            let mut payloads: [_; PAYLOADS] = Default::default();
+            let read = pin!(self.0.read_chunks(&mut payloads)).poll(cx);
+            read.map_ok(|len| len.map(|len| payloads[..len].concat()))
         });
         match read.await {
-            Ok(piece) => Ok(Some(piece).filter(|piece| !piece.is_empty())),
+            Ok(piece) => Ok(piece),
             Err(ReadError::Reset(code)) => Err(Broken::ByPeer(code.into_inner())),
             Err(
                 ReadError::ConnectionLost(_)

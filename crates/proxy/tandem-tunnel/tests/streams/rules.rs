@@ -489,20 +489,19 @@ fn after_rest_both_ways_bytes_need_no_engine() {
     let mut one = One::connected();
     one.tunnel(&[bytes(b"EHLO"), Frame::Plain]);
     one.input(Input::Endpoint(b"250 ok"));
-    assert!(!one.relay.pass(Input::Tunnel(&[1])), "it still has frames");
+    assert_eq!(one.relay.pass_to_endpoint(vec![1]), Err(vec![1]), "a frame");
+    assert_eq!(one.relay.pass_to_tunnel(vec![2]), Err(vec![2]), "a frame");
     one.tunnel(&[Frame::Rest]);
-    for (input, output) in [
-        (Input::Tunnel(&[1]), Output::ToEndpoint(vec![1])),
-        (Input::Endpoint(&[2]), Output::ToTunnel(vec![2])),
-        (Input::EndpointEnd, Output::EndTunnel),
-    ] {
-        assert!(one.relay.pass(input));
-        assert_eq!(one.outputs(), [output]);
-    }
-    // A failure is for the whole relay.
-    assert!(!one.relay.pass(Input::TunnelReset(Ending::Reset)));
-    assert!(one.relay.pass(Input::TunnelEnd));
-    assert_eq!(one.outputs(), [Output::EndEndpoint]);
+    assert_eq!(one.relay.pass_to_endpoint(vec![1]), Ok(()));
+    assert_eq!(one.relay.pass_to_tunnel(vec![2]), Ok(()));
+    assert_eq!(
+        one.outputs(),
+        [Output::ToEndpoint(vec![1]), Output::ToTunnel(vec![2])]
+    );
+    assert_eq!(one.input(Input::EndpointEnd), [Output::EndTunnel]);
+    assert_eq!(one.relay.pass_to_tunnel(vec![2]), Ok(()));
+    assert_eq!(one.outputs(), [], "it comes behind the end");
+    assert_eq!(one.input(Input::TunnelEnd), [Output::EndEndpoint]);
     assert!(one.relay.is_over());
 }
 
