@@ -672,19 +672,13 @@ fn json_line(row: &Row) -> Result<String, LabError> {
 /// The experiment's page in Markdown.
 fn page(experiment: &Experiment, info: &RunInfo, rows: &[Row]) -> String {
     let mut text = format!(
-        "# {}\n\n{}\n\nMeasured {} UTC on {}.",
-        experiment.name, experiment.about, info.date, info.machine
-    );
-    for program in &info.programs {
-        text += &format!(" {} {}.", program.name, program.version);
-    }
-    if let Some(profile) = &info.profile {
-        text += &format!(" Built with the profile `{profile}`.");
-    }
-    text += &format!(
-        "\n\nSeed {}, {} trials of each arm, interleaved in random order. Times are medians ± half the distance between the quartiles; \
+        "# {}\n\n{}\n\n{}\n\nSeed {}, {} trials of each arm, interleaved in random order. Times are medians ± half the distance between the quartiles; \
          bytes are the link's own count, medians; ratios are to `plain` of the same link and endpoints.\n\n",
-        experiment.seed, experiment.trials
+        experiment.name,
+        experiment.about,
+        info.in_words(),
+        experiment.seed,
+        experiment.trials
     );
     for link in &info.links {
         text += &format!("- {}: {} ({})\n", link.name, link.description, link.source);

@@ -94,9 +94,11 @@ pub fn mctls(options: &MctlsOptions) -> Result<PathBuf, LabError> {
         }
     }
     let first = begun.date.clone();
-    begun.with_times(first, report::now()).write_beside(&path)?;
+    let info = begun.with_times(first, report::now());
+    info.write_beside(&path)?;
     let tables = report::mctls_markdown(rows.all());
-    fs::write(path.with_extension("md"), &tables).map_err(LabError::io("write mctls.md"))?;
+    let page = format!("# Multi-context TLS\n\n{}\n\n{tables}", info.in_words());
+    fs::write(path.with_extension("md"), page).map_err(LabError::io("write mctls.md"))?;
     console::result(&tables);
     rows::verdict(rows.all()).map(|()| path)
 }

@@ -88,6 +88,7 @@ fn every_protocol_carries_every_byte_and_its_handshake_is_counted() -> Result<()
     let page = fs::read_to_string(report(&options)?).map_err(io)?;
     assert!(page.contains("Multi-context TLS: figures to reach") && page.contains("Figure 8"));
     let tables = fs::read_to_string(out.path().join("mctls.md")).map_err(io)?;
+    assert!(tables.starts_with("# Multi-context TLS\n\nMeasured "));
     assert!(tables.contains("## Figures to reach") && !tables.contains("not measured"));
     assert!(out.path().join("mctls.run.json").is_file());
     Ok(())

@@ -91,6 +91,18 @@ impl RunInfo {
         }
     }
 
+    /// "Measured 2026-03-01 14:05 to 2026-03-01 15:10 UTC on ...": all but the links, in sentences.
+    pub fn in_words(&self) -> String {
+        let mut words = format!("Measured {} UTC on {}.", self.period(), self.machine);
+        for Program { name, version } in &self.programs {
+            words += &format!(" {name} {version}.");
+        }
+        if let Some(profile) = &self.profile {
+            words += &format!(" Built with the profile `{profile}`.");
+        }
+        words
+    }
+
     /// With a program that takes part.
     #[must_use]
     pub fn with_program(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
@@ -198,5 +210,11 @@ mod tests {
         let read: RunInfo = serde_json::from_str(&read).expect("what was written");
         assert_eq!(read, info);
         assert!(info.machine.contains("Linux"), "{}", info.machine);
+        let words = info.in_words();
+        let begin = format!(
+            "Measured {} UTC on {}. nginx 1.26.",
+            info.date, info.machine
+        );
+        assert!(words.starts_with(&begin), "{words}");
     }
 }

@@ -74,6 +74,7 @@ pub fn split(options: &SplitOptions) -> Result<PathBuf, LabError> {
     fs::create_dir_all(&options.out)
         .map_err(LabError::io(format!("make {}", options.out.display())))?;
     let path = options.out.join(ROWS);
+    let begun = report::now();
     let mut rows = Rows::create(&path)?;
     let mut evaluation = Evaluation {
         options,
@@ -89,10 +90,12 @@ pub fn split(options: &SplitOptions) -> Result<PathBuf, LabError> {
             links.push(link.clone());
         }
     }
-    circumstances::of_links(&links)?.write_beside(&path)?;
-    let table = report::splitting_markdown(rows.all());
-    fs::write(path.with_extension("md"), &table).map_err(LabError::io("write splitting.md"))?;
-    console::result(&table);
+    let info = circumstances::of_links(&links)?.with_times(begun, report::now());
+    info.write_beside(&path)?;
+    let tables = report::splitting_markdown(rows.all());
+    let page = format!("# SSL splitting\n\n{}\n\n{tables}", info.in_words());
+    fs::write(path.with_extension("md"), page).map_err(LabError::io("write splitting.md"))?;
+    console::result(&tables);
     row::verdict(&rows).map(|()| path)
 }
 
