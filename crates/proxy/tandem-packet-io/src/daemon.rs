@@ -16,7 +16,7 @@ use tandem_firewall::lock::{InstanceLock, StartLock};
 use tandem_firewall::{Firewall, Link, RuleSet, RulesKeeper, Sight, privilege};
 use tandem_link::inband::Key;
 use tandem_packet::{Limits, Proxy};
-use tandem_queue::queue::PacketQueue;
+use tandem_queue::queue::{Overflow, PacketQueue};
 use tandem_store_sqlite::SqliteStore;
 
 use crate::admin;
@@ -150,7 +150,7 @@ fn start<E: Engine>(
     let marks = rules::marks(&firewall, config.marks, config.role, &config.link)?;
     let rules = rules(&config, marks);
     firewall.try_features(&rules)?;
-    let mut queue = PacketQueue::bind(config.queue)?;
+    let mut queue = PacketQueue::bind(config.queue, Overflow::Passes)?;
     let injector = Injector::open(&config.link, link.index, marks.inject())?;
 
     // What needed more is done: from here on the rest is out of reach, for the threads to come too.

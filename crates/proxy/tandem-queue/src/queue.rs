@@ -3,10 +3,11 @@
 //!
 //! Is not: a decision on any packet, nor the rules that fill the queue.
 //!
-//! Invariants: the queue fails open twice (the kernel's fail-open flag when it overflows,
-//! `--queue-bypass` when nobody reads it); verdicts reach the kernel in the order in which they are
-//! given; an overflow is counted, never fatal; packets are at most the MTU of their interface long,
-//! with valid checksums, as long as `OFFLOAD` is `Offload::Segmented`.
+//! Invariants: what becomes of packets when the queue overflows is for its owner to say
+//! ([`Overflow`]), and when nobody reads it for the rule (`--queue-bypass`); verdicts reach the
+//! kernel in the order in which they are given; an overflow is counted, never fatal; packets are at
+//! most the MTU of their interface long, with valid checksums, as long as `OFFLOAD` is
+//! `Offload::Segmented`.
 
 mod netlink;
 
@@ -76,6 +77,15 @@ pub enum Hook {
     Other,
 }
 
+/// What becomes of packets for which the queue has no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overflow {
+    /// They go on, as if they had been accepted (`NFQA_CFG_F_FAIL_OPEN`).
+    Passes,
+    /// They go no further: what the kernel does by itself.
+    Drops,
+}
+
 /// One packet that waits for its verdict.
 #[derive(Debug, Clone, Copy)]
 pub struct QueuedPacket<'a> {
@@ -111,8 +121,8 @@ pub struct Received {
     pub packets: usize,
     /// Times the socket said that its buffer had overflowed.
     pub overflows: u64,
-    /// Packets that passed by unseen because of that (gaps in the packets' numbers).
-    pub passed_by: u64,
+    /// Packets that were not seen because of that (gaps in the packets' numbers).
+    pub unseen: u64,
     /// Verdicts that the kernel refused.
     pub refused_verdicts: u64,
 }
@@ -156,7 +166,7 @@ impl PacketQueue {
     ///
     /// # Errors
     /// The queue is another program's, or the kernel has none.
-    pub fn bind(number: u16) -> Result<Self, QueueError> {
+    pub fn bind(number: u16, overflow: Overflow) -> Result<Self, QueueError> {
         let socket = socket(
             AddressFamily::Netlink,
             SockType::Raw,
@@ -187,13 +197,17 @@ impl PacketQueue {
         }
         let fail_open = libc::NFQA_CFG_F_FAIL_OPEN as u32;
         let gso = libc::NFQA_CFG_F_GSO as u32;
+        let on_overflow = match overflow {
+            Overflow::Passes => fail_open,
+            Overflow::Drops => 0,
+        };
         for setting in [
             Setting::CopyPackets(netlink::MAX_COPY),
             Setting::MaxLength(MAX_LENGTH),
             Setting::Flags {
                 values: match OFFLOAD {
-                    Offload::Segmented => fail_open,
-                    Offload::Whole => fail_open | gso,
+                    Offload::Segmented => on_overflow,
+                    Offload::Whole => on_overflow | gso,
                 },
                 mask: fail_open | gso,
             },
@@ -240,7 +254,7 @@ impl PacketQueue {
                 match message {
                     Message::Packet(packet) => {
                         let expected = self.last_id.map_or(packet.id, |last| last.wrapping_add(1));
-                        received.passed_by += u64::from(packet.id.wrapping_sub(expected));
+                        received.unseen += u64::from(packet.id.wrapping_sub(expected));
                         self.last_id = Some(packet.id);
                         received.packets += 1;
                         let packet = QueuedPacket {

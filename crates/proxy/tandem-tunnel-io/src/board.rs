@@ -94,9 +94,10 @@ pub(crate) enum Tally {
     DatagramsToEndpoints,
     /// Bytes of these.
     DatagramBytesToEndpoints,
-    /// Datagrams of endpoints on this side for which the line had no room in time.
+    /// Datagrams of endpoints on this side for which the line had no room in time, or the kernel's
+    /// queue.
     DatagramsDropped,
-    /// Datagrams out of the link's queue that went on as they are.
+    /// Datagrams on their way to the link that went on as they are.
     DatagramsPassed,
     /// Datagrams of servers' programs that are no handshake key.
     RecordKeysMalformed,

@@ -296,6 +296,55 @@ fn while_the_tunnel_is_down_udp_passes_and_what_passed_goes_on_so() {
     asks(&client(&place.net.client, server), b"hello");
 }
 
+/// Datagrams for which the kernel's packet queues had no room, and that it dropped (`nfqnl_show` in
+/// net/netfilter/nfnetlink_queue.c).
+fn dropped_by_the_queue(host: &Host) -> u64 {
+    let path = "/proc/thread-self/net/netfilter/nfnetlink_queue";
+    let text = host
+        .inside(|| fs::read_to_string(path))
+        .expect("it is there");
+    let dropped = |line: &str| -> u64 {
+        let numbers = line.split_whitespace().skip(5).take(2);
+        numbers.map(|it| it.parse::<u64>().expect("a number")).sum()
+    };
+    text.lines().map(dropped).sum()
+}
+
+#[test]
+fn what_a_full_queue_does_not_take_stays_off_the_link_with_when_down_fail() {
+    /// More than wait in the queue.
+    const DROPPED: u64 = 20_000;
+    if !can_run() {
+        return;
+    }
+    let place = Place::new();
+    let client_side = place.client_side_with(&TUNNEL);
+    let server = SocketAddr::new(place.net.server_address(Family::V4), 443);
+    let passed = place.net.server.inside(|| UdpSocket::bind(server));
+    let passed = passed.expect("it is free");
+    passed.set_nonblocking(true).expect("ours");
+    let has_passed = || passed.peek(&mut [0; 16]).is_ok();
+    // It has no time to read, as on a machine that is busy.
+    client_side.signal(Signal::SIGSTOP);
+    let client = client(&place.net.client, server);
+    let payload = bytes(1_000);
+    wait_until("the queue is full", || {
+        for _ in 0..1_000 {
+            client.send(&payload).expect("it can be sent");
+        }
+        dropped_by_the_queue(&place.net.a) >= DROPPED || has_passed()
+    });
+    assert!(!has_passed());
+    client_side.signal(Signal::SIGCONT);
+    wait_until("it is seen by what comes next", || {
+        // The client may have heard of those before.
+        let _ = client.send(&payload);
+        place.client_side_counts("datagrams_dropped") >= DROPPED
+    });
+    assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
+    assert!(!has_passed());
+}
+
 #[test]
 fn what_the_firewall_forbids_and_what_is_translated_is_left_to_it() {
     if !can_run() {

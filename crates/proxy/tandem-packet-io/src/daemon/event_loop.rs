@@ -186,8 +186,7 @@ impl<E: Engine> EventLoop<E> {
             .tally(Tally::QueuePackets, received.packets as u64);
         self.counting
             .tally(Tally::QueueOverflows, received.overflows);
-        self.counting
-            .tally(Tally::QueuePassedBy, received.passed_by);
+        self.counting.tally(Tally::QueuePassedBy, received.unseen);
         self.counting
             .tally(Tally::QueueVerdictsRefused, received.refused_verdicts);
         Ok(received)

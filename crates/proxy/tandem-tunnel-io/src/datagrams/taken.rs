@@ -90,6 +90,7 @@ pub(crate) async fn serve<T: Tunnel>(
             let _ = verdicts.verdict(packet.id, verdict);
         })?;
         source.verdicts().flush()?;
+        flows.count_unseen(received.unseen);
         // A batch that is not full has emptied the queue.
         if received.packets < BATCH && received.overflows == 0 {
             ready.clear_ready();
@@ -126,6 +127,16 @@ impl<T: Tunnel> Flows<T> {
             self.all.put(flow, datagram.payload);
         }
         Fate::Taken
+    }
+
+    /// Those for which the queue had no room: they passed, where that may be.
+    fn count_unseen(&self, unseen: u64) {
+        let tally = match self.detour {
+            Some(_) => Tally::DatagramsPassed,
+            None => Tally::DatagramsDropped,
+        };
+        let unseen = usize::try_from(unseen).unwrap_or(usize::MAX);
+        self.all.shared.board.count(tally, unseen);
     }
 
     fn is_open(&self, pair: Pair) -> bool {

@@ -35,7 +35,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tandem_firewall::lock::{InstanceLock, StartLock};
 use tandem_firewall::{Firewall, Link, LinkName, Owner, RuleSet, RulesKeeper, Sight, privilege};
 use tandem_queue::QueueError;
-use tandem_queue::queue::PacketQueue;
+use tandem_queue::queue::{Overflow, PacketQueue};
 use tandem_queue::raw::{RawSockets, Routing};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -76,6 +76,7 @@ struct Taken<'a> {
     peer: SocketAddr,
     intercept: Intercept,
     udp: Udp,
+    when_down: WhenDown,
 }
 
 /// Where the rules lead, and of which link.
@@ -107,6 +108,7 @@ impl<'a> Taken<'a> {
             peer: config.peer,
             intercept: config.intercept,
             udp: config.udp,
+            when_down: config.when_down,
         })
     }
 }
@@ -196,7 +198,8 @@ impl Redirect {
         let marks = Marks::choose(own, &firewall, &taken, Sight::Full)?;
         let rules = rules(&taken, port, marks);
         firewall.try_features(&rules)?;
-        let datagrams = marks.answers.map(|mark| queued(&link, mark)).transpose()?;
+        let datagrams = marks.answers.map(|mark| queued(config, &link, mark));
+        let datagrams = datagrams.transpose()?;
         // The keeper itself says what it does.
         let rules = RulesKeeper::start(firewall.install(rules)?.guarded()?, |_| {})?;
         Ok(Self {
@@ -215,7 +218,8 @@ impl Redirect {
         std::mem::take(&mut self.listeners)
     }
 
-    /// The queue of UDP, where that is taken. Whoever has it reads it until the rules are removed.
+    /// The queue of UDP, where that is taken. Until the rules are removed, UDP that nobody reads
+    /// there passes or is dropped, as while the tunnel is down.
     pub(super) fn take_datagrams(&mut self) -> Option<Queued> {
         self.datagrams.take()
     }
@@ -244,9 +248,13 @@ impl Redirect {
 }
 
 /// The queue of UDP, and sockets whose packets have this mark.
-fn queued(link: &LinkName, mark: u32) -> Result<Queued, QueueError> {
+fn queued(config: &config::Link, link: &LinkName, mark: u32) -> Result<Queued, QueueError> {
+    let overflow = match config.when_down {
+        WhenDown::Pass => Overflow::Passes,
+        WhenDown::Fail => Overflow::Drops,
+    };
     Ok(Queued {
-        queue: PacketQueue::bind(queue_number(link))?,
+        queue: PacketQueue::bind(queue_number(link), overflow)?,
         answers: RawSockets::open(Routing::AsRouted, mark)?,
     })
 }

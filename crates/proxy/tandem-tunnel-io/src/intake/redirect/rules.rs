@@ -16,7 +16,7 @@ use tandem_firewall::{LinkName, Owner, RuleSet, Table, TableRules, Trial, port_l
 use tandem_queue::queue::number_for;
 
 use super::{Marks, Taken};
-use crate::config::{Intercept, Udp};
+use crate::config::{Intercept, Udp, WhenDown};
 
 /// What goes to this machine is no business of the link's.
 const TO_THIS_MACHINE: &str = "-m addrtype --dst-type LOCAL -j RETURN";
@@ -87,7 +87,7 @@ pub(super) fn rules(taken: &Taken<'_>, to: u16, marks: Marks) -> RuleSet {
             queued(taken, queue, [marks.own, Some(mark)]),
             untracked(mark),
         ]);
-        trials.extend(trials_of_queue(queue));
+        trials.extend(trials_of_queue(&to_queue(queue, taken.when_down)));
     }
     let rules = RuleSet::new(Owner::Tunnel, &taken.link, tables, trials);
     match marks.delivered {
@@ -166,7 +166,7 @@ fn queued(taken: &Taken<'_>, queue: u16, own: [Option<u32>; 2]) -> TableRules {
     // What the daemon sends itself: to servers, and as their answers.
     rules.extend(own.into_iter().flatten().map(not_marked));
     rules.push(TRACKED.to_owned());
-    rules.push(to_queue(queue));
+    rules.push(to_queue(queue, taken.when_down));
     TableRules {
         table: Table::Mangle,
         rules,
@@ -174,9 +174,14 @@ fn queued(taken: &Taken<'_>, queue: u16, own: [Option<u32>; 2]) -> TableRules {
     }
 }
 
-/// Nobody reads the queue when the daemon has been killed: then UDP passes.
-fn to_queue(queue: u16) -> String {
-    format!("-j NFQUEUE --queue-num {queue} --queue-bypass")
+/// Nobody reads the queue once the daemon stops or has been killed, until the rules are removed:
+/// then UDP passes, or is dropped, as while the tunnel is down.
+fn to_queue(queue: u16, when_down: WhenDown) -> String {
+    let bypass = match when_down {
+        WhenDown::Pass => " --queue-bypass",
+        WhenDown::Fail => "",
+    };
+    format!("-j NFQUEUE --queue-num {queue}{bypass}")
 }
 
 /// The queue of what is taken out for a link.
@@ -196,7 +201,7 @@ fn untracked(mark: u32) -> TableRules {
     }
 }
 
-fn trials_of_queue(queue: u16) -> [Trial; 4] {
+fn trials_of_queue(to_queue: &str) -> [Trial; 4] {
     [
         trial(
             Table::Mangle,
@@ -214,7 +219,7 @@ fn trials_of_queue(queue: u16) -> [Trial; 4] {
             Table::Mangle,
             "the target NFQUEUE",
             "CONFIG_NETFILTER_XT_TARGET_NFQUEUE",
-            &to_queue(queue),
+            to_queue,
         ),
         trial(
             Table::Raw,

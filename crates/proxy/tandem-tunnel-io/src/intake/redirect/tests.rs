@@ -33,6 +33,7 @@ fn taken<'a>(from: &[&str], ports: &'a [u16]) -> Taken<'a> {
         peer: PEER.parse().expect("an address"),
         intercept: Intercept::Redirect,
         udp: Udp::Pass,
+        when_down: WhenDown::Pass,
     }
 }
 
@@ -62,9 +63,13 @@ fn open_from(from: &[&str], link: &str, ports: &[u16]) -> Result<Redirect, Tunne
 /// The same, once the one before is gone: while another test starts a program, that holds the lock,
 /// too, for a moment.
 async fn reopened(from: &[&str], link: &str, ports: &[u16]) -> Redirect {
+    once_free(|| open_from(from, link, ports)).await
+}
+
+async fn once_free(open: impl Fn() -> Result<Redirect, TunnelError>) -> Redirect {
     let opened = async {
         loop {
-            match open_from(from, link, ports) {
+            match open() {
                 Err(TunnelError::Firewall(FirewallError::AlreadyRunning { .. })) => {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
@@ -74,6 +79,17 @@ async fn reopened(from: &[&str], link: &str, ports: &[u16]) -> Redirect {
     };
     let opened = tokio::time::timeout(Duration::from_secs(20), opened).await;
     opened.expect("the lock is given back")
+}
+
+/// UDP to port 443 for the tunnel, likewise.
+async fn udp_taken(from: &[&str], when_down: WhenDown) -> Redirect {
+    let link = config::Link {
+        from: from.iter().copied().map(str::to_owned).collect(),
+        udp: Udp::Tunnel,
+        when_down,
+        ..configured("lnk0", &[443])
+    };
+    once_free(|| Redirect::open(&link, Own::None)).await
 }
 
 fn open_by(intercept: Intercept, ports: &[u16]) -> Redirect {
@@ -624,6 +640,57 @@ fn udp_that_would_leave_by_the_link_is_rejected_at_once() {
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
     }
     assert_eq!(net.rules(), before);
+}
+
+/// What waits at this socket, or comes in time.
+fn came(socket: &UdpSocket) -> io::Result<usize> {
+    loop {
+        match socket.recv(&mut [0; 16]) {
+            // A signal, such as that of another test's child.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+/// A child that another test starts has the queue, too, for a moment.
+fn wait_for_no_queue() {
+    let end = std::time::Instant::now() + PATIENCE;
+    let bound = || std::fs::read_to_string("/proc/thread-self/net/netfilter/nfnetlink_queue");
+    while !bound().expect("it is there").is_empty() {
+        assert!(std::time::Instant::now() < end, "somebody has it");
+    }
+}
+
+#[test]
+fn udp_that_nobody_reads_passes_or_is_dropped_as_while_the_tunnel_is_down() {
+    let Some(net) = Net::new() else { return };
+    for (when_down, passes) in [(WhenDown::Pass, true), (WhenDown::Fail, false)] {
+        for address in BY_LINK {
+            let [taken, other] = [443, 444].map(|port| {
+                let socket = net.inside(SERVER, async || UdpSocket::bind(at(address, port)));
+                let socket = socket.expect("a free port");
+                socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
+                socket
+            });
+            net.inside(GATEWAY, async || {
+                let mut redirect = udp_taken(&[], when_down).await;
+                // What a daemon does that stops, or is killed.
+                drop(redirect.take_datagrams());
+                wait_for_no_queue();
+                for host in [CLIENT, GATEWAY] {
+                    // They go one after the other.
+                    for port in [443, 444] {
+                        asking(&net, host, at(address, port)).expect("it can be sent");
+                    }
+                    came(&other).expect("nobody takes it");
+                    taken.set_nonblocking(!passes).expect("a socket");
+                    assert_eq!(came(&taken).is_ok(), passes, "{host} {address}");
+                }
+                redirect.remove().await.expect("they can be removed");
+            });
+        }
+    }
 }
 
 #[test]
