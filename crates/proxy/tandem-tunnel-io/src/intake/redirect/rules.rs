@@ -151,10 +151,18 @@ fn rejected(taken: &Taken<'_>, own: Option<u32>) -> TableRules {
 /// What takes UDP of this machine and of those it serves out of the kernel. After the firewall's
 /// own rules, so that these decide who may send, and before the source is translated; rules of
 /// FORWARD come before that, and are needed where interfaces are named.
+///
+/// Of what other machines on the link's own network send by this one, the kernel knows the
+/// interface in POSTROUTING, too (Linux 5.5, `ip_output`). iptables takes no rule of it there, but
+/// in a chain that POSTROUTING leads to.
 fn queued(taken: &Taken<'_>, queue: u16, own: [Option<u32>; 2]) -> TableRules {
     let link = &taken.link;
+    let mut rules = Vec::new();
     let hooks = match taken.from.as_slice() {
-        [] => vec![format!("POSTROUTING -o {link}")],
+        [] => {
+            rules.push(format!("-i {link} -j RETURN"));
+            vec![format!("POSTROUTING -o {link}")]
+        }
         from => {
             let by = |interface: &LinkName| format!("FORWARD -i {interface} -o {link}");
             let mut hooks: Vec<String> = from.iter().map(by).collect();
@@ -162,7 +170,7 @@ fn queued(taken: &Taken<'_>, queue: u16, own: [Option<u32>; 2]) -> TableRules {
             hooks
         }
     };
-    let mut rules = vec![TO_MANY.to_owned(), not_to(taken.peer, Over::Udp)];
+    rules.extend([TO_MANY.to_owned(), not_to(taken.peer, Over::Udp)]);
     // What the daemon sends itself: to servers, and as their answers.
     rules.extend(own.into_iter().flatten().map(not_marked));
     rules.push(TRACKED.to_owned());

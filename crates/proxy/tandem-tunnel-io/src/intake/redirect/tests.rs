@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use nix::sched::{CloneFlags, setns};
 use tandem_firewall::{FirewallError, LeftBehind};
+use tandem_wire::udp::UdpPacket;
 
 use super::*;
 use crate::intake::passing_on::PassingOn;
@@ -176,6 +177,7 @@ COMMIT
 const UDP_TO_THE_TUNNEL: &str = "\
 *mangle
 :tandem-t-lnk0 - [0:0]
+-A tandem-t-lnk0 -i lnk0 -j RETURN
 -A tandem-t-lnk0 -m addrtype ! --dst-type UNICAST -j RETURN
 -A tandem-t-lnk0 -4 -p udp -d 192.0.2.1 --dport 443 -j RETURN
 -A tandem-t-lnk0 -m mark --mark 0x40000000/0x40000000 -j RETURN
@@ -691,6 +693,41 @@ fn udp_that_nobody_reads_passes_or_is_dropped_as_while_the_tunnel_is_down() {
             });
         }
     }
+}
+
+/// Who has sent the next datagram that is taken.
+fn next_client(queued: &mut Queued) -> SocketAddr {
+    let end = std::time::Instant::now() + PATIENCE;
+    let mut client = None;
+    while client.is_none() {
+        assert!(std::time::Instant::now() < end, "none comes");
+        let received = queued.queue.receive(|packet, _| {
+            let datagram = UdpPacket::parse(packet.bytes).expect("it is UDP");
+            client = client.or(Some(datagram.source));
+        });
+        received.expect("it can be read");
+    }
+    client.expect("it came")
+}
+
+#[test]
+fn udp_of_machines_on_the_links_own_network_is_left_alone() {
+    let Some(net) = Net::new() else { return };
+    // The server has the gateway forward to a network that is behind the server itself.
+    net.run(GATEWAY, "ip route add 10.9.0.0/24 via 10.2.0.2");
+    net.run(GATEWAY, "ip -6 route add fd00:9::/64 via fd00:2::2");
+    net.run(SERVER, "ip -6 route add fd00:9::/64 via fd00:2::1");
+    net.inside(GATEWAY, async || {
+        let mut redirect = udp_taken(&[], WhenDown::Fail).await;
+        let mut queued = redirect.take_datagrams().expect("it is wanted");
+        for (beyond, by_link) in [("10.9.0.1", BY_LINK[0]), ("fd00:9::1", BY_LINK[1])] {
+            asking(&net, SERVER, at(beyond, 443)).expect("it can be sent");
+            let client = asking(&net, CLIENT, at(by_link, 443)).expect("it can be sent");
+            let client = client.local_addr().expect("it is connected");
+            assert_eq!(next_client(&mut queued), client);
+        }
+        redirect.remove().await.expect("they can be removed");
+    });
 }
 
 #[test]
