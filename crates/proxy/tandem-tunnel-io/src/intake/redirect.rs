@@ -11,7 +11,7 @@
 //! | nat PREROUTING `-i IFACE` | in place of these where interfaces are named: from each of them |
 //! | mangle PREROUTING | with TPROXY, in place of nat PREROUTING |
 //! | filter OUTPUT, FORWARD `-o LINK` | for UDP that is to be rejected |
-//! | mangle POSTROUTING `-o LINK` | for UDP that is to go through the tunnel; OUTPUT and FORWARD where interfaces are named |
+//! | mangle POSTROUTING `-o LINK` | for UDP that is to go through the tunnel; FORWARD, too, where interfaces are named |
 //! | raw OUTPUT | answers to that UDP |
 //!
 //! A connection of another machine can be taken in PREROUTING only, before the kernel has looked up

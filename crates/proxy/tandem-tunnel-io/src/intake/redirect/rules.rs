@@ -32,6 +32,9 @@ const REJECT: &str = "-p udp -j REJECT";
 /// what comes back of them has to be translated, too.
 const TRACKED: &str = "-m conntrack --ctstate ESTABLISHED,RELATED,DNAT -j RETURN";
 
+/// What programs of this machine send, where it is seen beside what passes through.
+const OF_THIS_MACHINE: &str = "-m addrtype --src-type LOCAL";
+
 /// Neighbours on the link that are many.
 const TO_MANY: &str = "-m addrtype ! --dst-type UNICAST -j RETURN";
 
@@ -150,7 +153,8 @@ fn rejected(taken: &Taken<'_>, own: Option<u32>) -> TableRules {
 
 /// What takes UDP of this machine and of those it serves out of the kernel. After the firewall's
 /// own rules, so that these decide who may send, and before the source is translated; rules of
-/// FORWARD come before that, and are needed where interfaces are named.
+/// FORWARD come before that, and are needed where interfaces are named. Rules of OUTPUT would come
+/// before that and before the destination is translated.
 ///
 /// Of what other machines on the link's own network send by this one, the kernel knows the
 /// interface in POSTROUTING, too (Linux 5.5, `ip_output`). iptables takes no rule of it there, but
@@ -166,7 +170,7 @@ fn queued(taken: &Taken<'_>, queue: u16, own: [Option<u32>; 2]) -> TableRules {
         from => {
             let by = |interface: &LinkName| format!("FORWARD -i {interface} -o {link}");
             let mut hooks: Vec<String> = from.iter().map(by).collect();
-            hooks.push(format!("OUTPUT -o {link}"));
+            hooks.push(format!("POSTROUTING -o {link} {OF_THIS_MACHINE}"));
             hooks
         }
     };

@@ -214,9 +214,11 @@ fn udp_for_the_tunnel_is_queued_behind_the_firewalls_own_rules_and_answers_are_n
     };
     let text = rules(&named, 4711, marks).install(&LeftBehind::default());
     let of_udp = text.lines().filter(|it| it.contains("-p udp -m multiport"));
-    let by =
-        |hook: &str| format!("-A {hook} -o lnk0 -p udp -m multiport --dports 443 -j tandem-t-lnk0");
-    let expected = ["FORWARD -i lan0", "OUTPUT"].map(by);
+    let by = |hook: &str| format!("-A {hook} -p udp -m multiport --dports 443 -j tandem-t-lnk0");
+    let expected = [
+        by("FORWARD -i lan0 -o lnk0"),
+        by("POSTROUTING -o lnk0 -m addrtype --src-type LOCAL"),
+    ];
     assert_eq!(of_udp.collect::<Vec<_>>(), expected);
 }
 
@@ -728,6 +730,32 @@ fn udp_of_machines_on_the_links_own_network_is_left_alone() {
         }
         redirect.remove().await.expect("they can be removed");
     });
+}
+
+#[test]
+fn where_interfaces_are_named_udp_of_this_machine_is_taken_unless_it_is_translated() {
+    let Some(net) = Net::new() else { return };
+    let translation = "-d 10.2.0.9 -p udp -j DNAT --to-destination 10.2.0.2";
+    net.run(GATEWAY, &format!("iptables -t nat -A OUTPUT {translation}"));
+    let before = net.rules();
+    let server = at(BY_LINK[0], 443);
+    let listening = net.inside(SERVER, async || UdpSocket::bind(server));
+    let listening = listening.expect("a free port");
+    let set = listening.set_read_timeout(Some(PATIENCE));
+    set.expect("a socket");
+    net.inside(GATEWAY, async || {
+        let mut redirect = udp_taken(&["other0"], WhenDown::Fail).await;
+        let mut queued = redirect.take_datagrams().expect("it is wanted");
+        for (host, to) in [(GATEWAY, at("10.2.0.9", 443)), (CLIENT, server)] {
+            asking(&net, host, to).expect("it can be sent");
+            came(&listening).expect("it is left alone");
+        }
+        let own = asking(&net, GATEWAY, server).expect("it can be sent");
+        let own = own.local_addr().expect("it is connected");
+        assert_eq!(next_client(&mut queued), own);
+        redirect.remove().await.expect("they can be removed");
+    });
+    assert_eq!(net.rules(), before);
 }
 
 #[test]
