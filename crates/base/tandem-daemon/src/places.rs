@@ -37,11 +37,12 @@ struct Taken<K> {
     count: usize,
 }
 
-/// A place, until it is dropped.
+/// A place, or several, until it is dropped.
 #[derive(Debug)]
 pub struct Place<K: Eq> {
     places: Arc<Places<K>>,
     by: K,
+    count: usize,
 }
 
 impl<K: Eq + Clone> Places<K> {
@@ -57,6 +58,11 @@ impl<K: Eq + Clone> Places<K> {
 
     /// A place for this one; `None` where he has his share, or all are taken.
     pub fn take(self: &Arc<Self>, by: K) -> Option<Place<K>> {
+        self.take_many(by, 1)
+    }
+
+    /// So many places for this one; `None` where that is more than is left of his share, or of all.
+    pub fn take_many(self: &Arc<Self>, by: K, count: usize) -> Option<Place<K>> {
         let mut taken = self.taken();
         let all: usize = taken.iter().map(|one| one.count).sum();
         let free = self.max.saturating_sub(all);
@@ -68,19 +74,22 @@ impl<K: Eq + Clone> Places<K> {
             Share::AsManyAsFree if is_alone => self.max - self.max / RESERVED,
             Share::AsManyAsFree => free,
         };
-        if free == 0 || own.as_ref().map_or(0, |own| own.count) >= may_have {
+        let has = own.as_ref().map_or(0, |own| own.count);
+        if count > free || count > may_have.saturating_sub(has) {
             return None;
         }
         match own {
-            Some(own) => own.count += 1,
+            Some(own) => own.count += count,
             None => taken.push(Taken {
                 by: by.clone(),
-                count: 1,
+                count,
             }),
         }
+        drop(taken);
         Some(Place {
             places: Arc::clone(self),
-            by: by.clone(),
+            by,
+            count,
         })
     }
 }
@@ -103,7 +112,7 @@ impl<K: Eq> Drop for Place<K> {
         if let Some(index) = taken.iter().position(|one| one.by == self.by)
             && let Some(own) = taken.get_mut(index)
         {
-            own.count -= 1;
+            own.count -= self.count;
             if own.count == 0 {
                 taken.swap_remove(index);
             }
@@ -131,6 +140,21 @@ mod tests {
         held.remove(0);
         assert!(places.take(1).is_some());
         held.clear();
+        assert!(places.is_empty());
+    }
+
+    #[test]
+    fn many_places_at_once_are_those_of_one_after_the_other() {
+        let places = Places::new(10, Share::AtMost(6));
+        let first = places.take_many(1, 5).expect("within the share");
+        assert!(places.take_many(1, 2).is_none(), "beyond the share");
+        let second = places.take_many(1, 1).expect("the rest of it");
+        assert!(places.take_many(2, 5).is_none(), "beyond what is free");
+        let other = places.take_many(2, 4).expect("all that is free");
+        drop(first);
+        assert!(places.take_many(1, 6).is_none());
+        assert!(places.take_many(1, 5).is_some());
+        drop((second, other));
         assert!(places.is_empty());
     }
 

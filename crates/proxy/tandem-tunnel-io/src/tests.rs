@@ -42,11 +42,11 @@ const KEY: [u8; 32] = [7; 32];
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Both sides. The server side may connect to this machine.
-struct Pair {
-    client_side: Arc<Shared>,
+pub(crate) struct Pair {
+    pub(crate) client_side: Arc<Shared>,
     server_side: Arc<Shared>,
-    gate: Arc<Gate>,
-    keeper: Arc<Keeper<Any>>,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) keeper: Arc<Keeper<Any>>,
     doors: Arc<Doors>,
     /// The server side's sockets, for one that comes after it.
     sockets: Sockets,
@@ -93,7 +93,7 @@ impl Connect for Blocked {
 
 impl Pair {
     /// Over UDP or TCP alone: the other is blocked.
-    async fn start(over: Over) -> Self {
+    pub(crate) async fn start(over: Over) -> Self {
         Self::with(over, &[], Limits::default()).await
     }
 
@@ -246,7 +246,7 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
     timeout(PATIENCE, future).await.expect("in time")
 }
 
-fn counter(board: &Board, name: &str) -> u64 {
+pub(crate) fn counter(board: &Board, name: &str) -> u64 {
     board.snapshot().counters[name]
 }
 

@@ -5,14 +5,15 @@
 //! Invariant: neither ever makes the flow wait; what has no room is lost.
 
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use nix::errno::Errno;
+use tandem_daemon::places::Place;
 use tandem_link::tunnel::{Ending, MAX_PAYLOAD};
 use tokio::io::{Interest, Ready};
 use tokio::net::UdpSocket;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 use super::answers::{Answers, Pair};
 
@@ -37,10 +38,10 @@ pub(super) enum Gone {
     Unreachable(Ending),
 }
 
-/// A payload of a client's, and its share of the room for those that wait.
+/// A payload of a client's, and as many places among those that wait as it has bytes.
 pub(super) struct Payload {
     pub(super) bytes: Vec<u8>,
-    pub(super) _room: OwnedSemaphorePermit,
+    pub(super) _room: Place<IpAddr>,
 }
 
 /// A program, and what it sends to one target.

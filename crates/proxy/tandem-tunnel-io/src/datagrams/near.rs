@@ -15,7 +15,7 @@ use tandem_daemon::places::{Place, Places, Share};
 use tandem_engine::PeerId;
 use tandem_link::tunnel::{Ending, FlowOpen, Target};
 use tandem_tunnel::{Action, FlowSide, NEAR_IDLE};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::endpoint::{Endpoint as _, Gone, Payload, Program, Server};
@@ -33,8 +33,9 @@ pub(super) const MAX_OPEN_EACH: usize = 256;
 
 /// Payloads that wait for a flow which has no stream yet, or whose task has no time.
 const MAX_WAITING: usize = 32;
-/// Bytes of them, of all flows together. Of one flow mostly 1,200 each.
+/// Bytes of them, of all flows together and of one client's. Of one flow mostly 1,200 each.
 const MAX_WAITING_BYTES: usize = 8 << 20;
+const MAX_WAITING_BYTES_EACH: usize = MAX_WAITING_BYTES / MAX_OPEN * MAX_OPEN_EACH;
 
 /// Streams of flows that are over, whose end has not crossed.
 const MAX_RESTED: usize = 64;
@@ -50,17 +51,21 @@ pub(crate) struct NearFlows<T: Tunnel> {
     pub(super) gate: Arc<Gate>,
     pub(super) shared: Arc<Shared>,
     places: Arc<Places<IpAddr>>,
-    room: Arc<Semaphore>,
+    /// A place for each byte that waits.
+    room: Arc<Places<IpAddr>>,
     rested: Mutex<Vec<Stream<T::Sending, T::Receiving>>>,
 }
 
 /// Where a flow's payloads go.
-pub(super) struct Inlet(mpsc::Sender<Payload>);
+pub(super) struct Inlet {
+    payloads: mpsc::Sender<Payload>,
+    client: IpAddr,
+}
 
 impl Inlet {
     /// Whether the flow is over.
     pub(super) fn is_closed(&self) -> bool {
-        self.0.is_closed()
+        self.payloads.is_closed()
     }
 }
 
@@ -80,7 +85,7 @@ impl<T: Tunnel> NearFlows<T> {
             gate,
             shared,
             places: Places::new(MAX_OPEN, Share::AtMost(MAX_OPEN_EACH)),
-            room: Arc::new(Semaphore::new(MAX_WAITING_BYTES)),
+            room: Places::new(MAX_WAITING_BYTES, Share::AtMost(MAX_WAITING_BYTES_EACH)),
             rested: Mutex::default(),
         })
     }
@@ -96,22 +101,25 @@ impl<T: Tunnel> NearFlows<T> {
             self.shared.board.count(Tally::DatagramFlowsRefused, 1);
             return None;
         };
-        let (inlet, payloads) = mpsc::channel(MAX_WAITING);
+        let (sender, payloads) = mpsc::channel(MAX_WAITING);
         let Opening { client, target, .. } = &opening;
         tracing::debug!(%client, %target, "a flow of UDP");
+        let inlet = Inlet {
+            payloads: sender,
+            client: *client,
+        };
         tokio::spawn(carry(Arc::clone(self), opening, program(payloads), place));
-        Some(Inlet(inlet))
+        Some(inlet)
     }
 
     /// Gives a flow a payload. One for which there is no room is lost, and counted.
     pub(super) fn put(&self, inlet: &Inlet, payload: &[u8]) {
-        let share = u32::try_from(payload.len().max(1)).unwrap_or(u32::MAX);
-        let is_put = Arc::clone(&self.room)
-            .try_acquire_many_owned(share)
-            .is_ok_and(|room| {
-                let bytes = payload.to_vec();
-                inlet.0.try_send(Payload { bytes, _room: room }).is_ok()
-            });
+        let room = self.room.take_many(inlet.client, payload.len().max(1));
+        let is_put = room.is_some_and(|room| {
+            let bytes = payload.to_vec();
+            let payload = Payload { bytes, _room: room };
+            inlet.payloads.try_send(payload).is_ok()
+        });
         if !is_put {
             self.shared.board.count(Tally::DatagramsDropped, 1);
         }
@@ -251,4 +259,59 @@ async fn carry<T: Tunnel>(
         Action::Refuse => {}
     }
     drop(place);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::net::UdpSocket;
+
+    use super::*;
+    use crate::datagrams::endpoint::Back;
+    use crate::tests::{Pair, counter};
+    use crate::transport::Over;
+
+    /// Nothing is waited for once flows are open, so that no task takes anything.
+    #[tokio::test]
+    async fn what_waits_of_one_client_leaves_room_for_others() {
+        let pair = Pair::start(Over::Udp).await;
+        let relay = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        let relay = Arc::new(relay.expect("a free port"));
+        let address = relay.local_addr().expect("bound");
+        let flows = NearFlows::new(
+            Arc::clone(&pair.keeper),
+            Arc::clone(&pair.gate),
+            Arc::clone(&pair.client_side),
+        );
+        let opened = |client: u8| {
+            let opening = Opening {
+                client: Ipv4Addr::new(127, 0, 0, client).into(),
+                target: Target::Address(address),
+                action: Action::Tunnel,
+                detour: None,
+            };
+            let program = |payloads| Program {
+                payloads,
+                back: Back::Socks {
+                    relay: Arc::clone(&relay),
+                    address,
+                    header: Vec::new(),
+                },
+            };
+            flows.open(opening, program).expect("there are few")
+        };
+        let payload = vec![0; MAX_WAITING_BYTES_EACH / MAX_WAITING];
+        let fill = |inlet: &Inlet| {
+            for _ in 0..MAX_WAITING {
+                flows.put(inlet, &payload);
+            }
+        };
+        let dropped = || counter(&pair.client_side.board, "datagrams_dropped");
+        let of_one: Vec<Inlet> = (0..5).map(|_| opened(1)).collect();
+        of_one.iter().for_each(fill);
+        assert_eq!(dropped(), 4 * MAX_WAITING as u64);
+        fill(&opened(2));
+        assert_eq!(dropped(), 4 * MAX_WAITING as u64, "the other has its own");
+    }
 }
