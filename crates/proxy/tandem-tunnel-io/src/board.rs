@@ -99,6 +99,8 @@ pub(crate) enum Tally {
     DatagramsDropped,
     /// Datagrams on their way to the link that went on as they are.
     DatagramsPassed,
+    /// ICMP errors that clients did not get, as they had got many.
+    IcmpErrorsLimited,
     /// Datagrams of servers' programs that are no handshake key.
     RecordKeysMalformed,
     /// Sites' next chains that the other side was asked after.
@@ -116,7 +118,7 @@ pub(crate) enum Tally {
 
 impl Tally {
     /// All, for counters to be there from the start.
-    const ALL: [Tally; 45] = [
+    const ALL: [Tally; 46] = [
         Tally::RelaysRefused,
         Tally::RelaysWithoutTunnel,
         Tally::RelaysPassedWithoutTunnel,
@@ -156,6 +158,7 @@ impl Tally {
         Tally::DatagramBytesToEndpoints,
         Tally::DatagramsDropped,
         Tally::DatagramsPassed,
+        Tally::IcmpErrorsLimited,
         Tally::RecordKeysMalformed,
         Tally::RenewalsAsked,
         Tally::RenewalLinkBytes,
@@ -205,6 +208,7 @@ impl Tally {
             Tally::DatagramBytesToEndpoints => "datagram_bytes_to_endpoints",
             Tally::DatagramsDropped => "datagrams_dropped",
             Tally::DatagramsPassed => "datagrams_passed",
+            Tally::IcmpErrorsLimited => "icmp_errors_limited",
             Tally::RecordKeysMalformed => "tunnel_record_keys_malformed",
             Tally::RenewalsAsked => "renewals_asked",
             Tally::RenewalLinkBytes => "renewals_link_bytes",

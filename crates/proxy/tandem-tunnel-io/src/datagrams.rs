@@ -13,6 +13,7 @@ mod associations;
 mod endpoint;
 mod far;
 mod flow_task;
+mod icmp_limit;
 mod near;
 mod taken;
 

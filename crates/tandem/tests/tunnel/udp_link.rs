@@ -245,6 +245,45 @@ fn a_client_hears_that_nobody_has_the_port_or_that_it_may_not_get_there() {
     assert!(place.server_side_counts("servers_not_allowed") > 0);
 }
 
+/// The ICMP messages of this kind that a host has got (`Icmp` in /proc/net/snmp).
+fn unreachables(host: &Host) -> u64 {
+    let text = host.inside(|| fs::read_to_string("/proc/thread-self/net/snmp"));
+    let text = text.expect("it is there");
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Icmp: "));
+    let (names, numbers) = (lines.next(), lines.next());
+    let mut columns = names.unwrap_or_default().split(' ');
+    let mut numbers = numbers.unwrap_or_default().split(' ');
+    let index = columns.position(|name| name == "InDestUnreachs");
+    let number = numbers.nth(index.expect("it is counted"));
+    number.expect("it is there").parse().expect("a number")
+}
+
+#[test]
+fn who_sends_many_datagrams_in_vain_hears_of_few() {
+    const SENT: u64 = 100;
+    if !can_run() {
+        return;
+    }
+    let place = Place::new();
+    let refusing = [&TUNNEL[..], &["--rule", "refuse ports=443"]].concat();
+    let _client_side = place.client_side_with(&refusing);
+    let host = &place.net.client;
+    let client = host.inside(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)));
+    let client = client.expect("a free port");
+    let since = Instant::now();
+    for _ in 0..SENT {
+        let server = (place.net.server_address(Family::V4), 443);
+        client.send_to(b"hello", server).expect("it can be sent");
+    }
+    wait_until("all have an answer, or none", || {
+        unreachables(host) + place.client_side_counts("icmp_errors_limited") >= SENT
+    });
+    // Six at once, and one a second.
+    let most = 7 + since.elapsed().as_secs();
+    let heard = unreachables(host);
+    assert!((6..=most).contains(&heard), "{heard} of {most}");
+}
+
 #[test]
 fn while_the_tunnel_is_down_udp_passes_and_what_passed_goes_on_so() {
     if !can_run() {

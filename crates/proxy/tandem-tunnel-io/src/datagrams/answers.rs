@@ -7,10 +7,15 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tandem_link::tunnel::Ending;
 use tandem_queue::raw::{RawSockets, SendError};
 use tandem_wire::udp::{UdpPacket, Unreachable, fragments};
+
+use super::icmp_limit::IcmpLimit;
+use crate::board::Tally;
+use crate::shared::Shared;
 
 /// A client, and the server that it sends to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,17 +25,20 @@ pub(super) struct Pair {
 }
 
 /// What goes back to clients.
-#[derive(Debug)]
 pub(super) struct Answers {
     sockets: RawSockets,
+    limit: Mutex<IcmpLimit>,
+    shared: Arc<Shared>,
     /// Of packets in pieces.
     identification: AtomicU32,
 }
 
 impl Answers {
-    pub(super) fn new(sockets: RawSockets) -> Self {
+    pub(super) fn new(sockets: RawSockets, shared: Arc<Shared>) -> Self {
         Self {
             sockets,
+            limit: Mutex::new(IcmpLimit::new()),
+            shared,
             identification: AtomicU32::new(0),
         }
     }
@@ -56,11 +64,21 @@ impl Answers {
         }
     }
 
-    /// Tells the client that its datagram does not arrive, if it is to hear of that.
+    /// Tells the client that its datagram does not arrive, if it is to hear of that, and not too
+    /// often.
     pub(super) fn refuse(&self, pair: Pair, why: Ending) {
         let message = unreachable(why).and_then(|it| it.write(pair.client, pair.server));
-        if let Some(message) = message {
+        let Some(message) = message else {
+            return;
+        };
+        let now = self.shared.clocks.now();
+        let mut limit = self.limit.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_to_hear = limit.take(pair.client.ip(), now);
+        drop(limit);
+        if is_to_hear {
             let _ = self.sockets.send(&message, 0);
+        } else {
+            self.shared.board.count(Tally::IcmpErrorsLimited, 1);
         }
     }
 }

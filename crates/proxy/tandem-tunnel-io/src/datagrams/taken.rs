@@ -72,8 +72,8 @@ pub(crate) async fn serve<T: Tunnel>(
     let registered = unsafe { AsyncFd::register_with_interest(queue, Interest::READABLE) };
     let mut queue = registered.map_err(|error| failed(error.into()))?;
     let mut flows = Flows {
+        answers: Arc::new(Answers::new(answers, Arc::clone(&all.shared))),
         all,
-        answers: Arc::new(Answers::new(answers)),
         detour,
         open: HashMap::new(),
         sweep_at: SWEEP,
