@@ -99,12 +99,14 @@ lab: programs
 	$(LAB) run experiments/{fast,sizes,bars,thesis,modern,misses,cases,clients,peers}.toml --out docs/results
 	$(LAB) profile --out docs/results
 	$(LAB) split --out docs/results
+	$(LAB) split-sim --out docs/results
 	$(LAB) report docs/results
 
-## splitting: the evaluation of SSL splitting alone, and the report, into docs/results (root; some twenty minutes)
+## splitting: the evaluation of SSL splitting alone, the simulation that it calibrates, and the report, into docs/results (root; some twenty minutes)
 splitting: programs
 	@$(ENSURE) lab
 	$(LAB) split --out docs/results
+	$(LAB) split-sim --out docs/results
 	$(LAB) report docs/results
 
 ## mctls: multi-context TLS beside split TLS and end-to-end TLS, and the report, into docs/results (root; an idle machine; a quarter of an hour)

@@ -80,6 +80,7 @@ const SHARED_STORE: &str = "tandem-shared-store";
 const REPORT: &str = "tandem-report";
 const TESTBED: &str = "tandem-testbed";
 const SPLIT_LAB: &str = "tandem-split-lab";
+const SPLIT_SIM: &str = "tandem-split-sim";
 const COST_LAB: &str = "tandem-cost-lab";
 const MCTLS_LAB: &str = "tandem-mctls-lab";
 const LAB: &str = "tandem-lab";
@@ -282,11 +283,14 @@ pub(crate) const LAYERS: &[Layer] = &[
         Kind::Adapter,
         &[REPORT, IO, NETSIM, LINK, ENGINE, TRACE, WIRE],
     ),
+    Layer::new(SPLIT_SIM, "crates/lab/tandem-split-sim", Kind::Core, &[]),
     Layer::new(
         SPLIT_LAB,
         "crates/lab/tandem-split-lab",
         Kind::Adapter,
-        &[TESTBED, REPORT, SPLIT_IO, CHANNEL, DAEMON, STORE, NETSIM],
+        &[
+            SPLIT_SIM, TESTBED, REPORT, SPLIT_IO, CHANNEL, DAEMON, STORE, NETSIM,
+        ],
     ),
     Layer::new(
         "tandem-cost-tap",

@@ -14,7 +14,7 @@
 //! interleaved in one run; bytes are the link's.
 
 mod parts;
-mod plan;
+pub(crate) mod plan;
 mod row;
 mod site;
 mod trace;

@@ -40,6 +40,7 @@ pub(crate) enum LabCommand {
     Visits(VisitsArgs),
     Cost(CostArgs),
     Split(SplitArgs),
+    SplitSim(SplitSimArgs),
     Mctls(MctlsArgs),
     Up(UpArgs),
     Shell(ShellArgs),
@@ -336,6 +337,46 @@ pub(crate) struct SplitArgs {
 
     /// Directory for the results
     #[arg(long, value_name = "DIR", default_value = "out/lab/splitting")]
+    pub(crate) out: PathBuf,
+}
+
+/// Simulate a split site with very many clients and volunteers: what the origin's line carries
+///
+/// A simulation, not a measurement. 100,000 clients want one page of a site whose origin has a line
+/// of 160 kbit/s: by HTTPS, and through 1,000 volunteers with cold and with warm caches, with and
+/// without sharing among them, also while volunteers come and go; then over longer times, on faster
+/// lines, with fewer volunteers and with other assumptions. Bytes and round trips of a request come
+/// from the rows that `tandem lab split` measured; if a row is missing, nothing is simulated.
+/// Writes split-simulation.json, split-simulation.md and plots. The same seed always gives the same
+/// figures. Needs no root, and no idle machine.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+    tandem lab split-sim
+    tandem lab split-sim --clients 10000 --volunteers 50 --out out/lab/small")]
+pub(crate) struct SplitSimArgs {
+    /// Clients that want the page
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(crate) clients: u32,
+
+    /// Volunteers of the site
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) volunteers: u32,
+
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Rows by which the simulation is calibrated
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "docs/results/splitting.jsonl"
+    )]
+    pub(crate) rows: PathBuf,
+
+    /// Directory for the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab/split-simulation")]
     pub(crate) out: PathBuf,
 }
 

@@ -11,13 +11,13 @@ use tandem_lab::{
 };
 use tandem_mctls_lab::MctlsOptions;
 use tandem_report::ReportOptions;
-use tandem_split_lab::{SplitClientsOptions, SplitOptions};
+use tandem_split_lab::{SplitClientsOptions, SplitOptions, SplitSimOptions};
 use tandem_testbed::{Effort, LabError, LinkSpec, programs};
 
 use crate::cli::{
     CostArgs, CostPart, DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs,
     LosingProxyArgs, MctlsArgs, ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, SplitArgs,
-    SplitClientsArgs, SurviveArgs, UpArgs, VisitsArgs,
+    SplitClientsArgs, SplitSimArgs, SurviveArgs, UpArgs, VisitsArgs,
 };
 use crate::exit::Failure;
 
@@ -40,6 +40,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Visits(arguments) => visits(arguments).map(done),
         LabCommand::Cost(arguments) => cost(arguments).map(done),
         LabCommand::Split(arguments) => split(arguments).map(done),
+        LabCommand::SplitSim(arguments) => split_sim(arguments).map(done),
         LabCommand::Mctls(arguments) => mctls(arguments).map(done),
         LabCommand::Up(arguments) => up(arguments).map(done),
         LabCommand::Shell(arguments) => shell(arguments),
@@ -200,6 +201,24 @@ fn split(arguments: SplitArgs) -> Result<(), Failure> {
         exe: programs::tandem()?,
         logs,
         seed,
+    })?;
+    Ok(())
+}
+
+fn split_sim(arguments: SplitSimArgs) -> Result<(), Failure> {
+    let SplitSimArgs {
+        clients,
+        volunteers,
+        seed,
+        rows,
+        out,
+    } = arguments;
+    tandem_split_lab::split_sim(&SplitSimOptions {
+        rows,
+        clients,
+        volunteers,
+        seed,
+        out,
     })?;
     Ok(())
 }
