@@ -57,7 +57,7 @@ use crate::output;
 ///
 /// Two proxies, one on each side of a slow or paid-by-the-byte link, replace handshake bytes that
 /// the far side already holds (certificates above all) by short references, and put the exact bytes
-/// back. Clients and servers are not changed and cannot tell; nothing is decrypted.
+/// back. Clients and servers are not changed and cannot tell; application data is never decrypted.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, after_long_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
