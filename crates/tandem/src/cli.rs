@@ -78,7 +78,7 @@ To run it, one proxy on each side of the link (root):
     tandem client-side --key /etc/tandem/key --link ppp0
     tandem server-side --key /etc/tandem/key --link eth1    # on the other side
 
-Without root, for programs that can be told of a proxy (tunnel mode):
+Without root, for programs with a proxy setting (tunnel mode):
     tandem pair invite --address 192.0.2.1      # on the servers' side
     tandem pair accept                          # on the clients' side
   Both say what they have written, and how to start.
@@ -113,7 +113,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Store(StoreCommand),
     Estimate(EstimateArgs),
-    /// Serve a public site through helpers that nobody has to trust (SSL splitting; no root)
+    /// Serve a public site through untrusted volunteers (SSL splitting; no root)
     #[command(subcommand)]
     Split(SplitCommand),
     Keytap(KeytapArgs),
