@@ -36,7 +36,8 @@ Then start both:
     tandem server-side --config /etc/tandem/tunnel-server-side.toml
     tandem client-side --config /etc/tandem/tunnel-client-side.toml
 
-Open the port towards the other side: TCP for this command, UDP for the tunnel.")]
+Open the port towards the other side, UDP and TCP: this command uses TCP, the
+tunnel UDP, or TCP where UDP is blocked.")]
 pub(crate) struct InviteArgs {
     /// How the other side reaches this machine: a name or an address, and the port if it differs
     /// from that of --listen
