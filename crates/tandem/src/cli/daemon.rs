@@ -402,24 +402,27 @@ pub(crate) struct LineArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tuning of packet mode (defaults rarely need a change)")]
 pub(crate) struct TuningArgs {
-    /// Hold at most N segments of an incomplete flight, then release all unaltered
+    /// Hold at most N segments of an incomplete flight, then release all unaltered [default: 64]
     #[arg(long, hide_short_help = true, value_name = "N")]
     pub(crate) hold_packets: Option<usize>,
 
-    /// Hold at most so many bytes of an incomplete flight, then release all unaltered
+    /// Hold at most so many bytes of an incomplete flight, then release all unaltered [default:
+    /// 32768]
     #[arg(long, hide_short_help = true, value_name = "BYTES")]
     pub(crate) hold_bytes: Option<usize>,
 
     /// Hold an incomplete flight for at most so many milliseconds, then release it unaltered
+    /// [default: 200]
     #[arg(long, hide_short_help = true, value_name = "MS")]
     pub(crate) hold_ms: Option<u64>,
 
     /// Milliseconds that an acknowledgement waits for the next segment, which may repeat it; 0: no
-    /// wait
+    /// wait [default: 40]
     #[arg(long, hide_short_help = true, value_name = "MS")]
     pub(crate) ack_hold_ms: Option<u64>,
 
-    /// Connections followed at a time; beyond it, the oldest are released untouched
+    /// Connections followed at a time; beyond it, the oldest are released untouched [default:
+    /// 16384]
     #[arg(long, hide_short_help = true, value_name = "N")]
     pub(crate) max_flows: Option<usize>,
 
@@ -476,7 +479,34 @@ fn number<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
 
 #[cfg(test)]
 mod tests {
+    use tandem_packet_io::config::{Config, Role, Settings};
+
     use super::*;
+
+    #[test]
+    fn the_help_names_the_bounds_that_hold_where_none_is_set() {
+        let settings = Settings {
+            link: Some("ppp0".into()),
+            store: Some("/s".into()),
+            insecure_no_key: Some(true),
+            ..Settings::default()
+        };
+        let resolved = Config::resolve(Role::ClientSide, settings).expect("they are enough");
+        let bounds = resolved.limits;
+        let command = TuningArgs::augment_args(clap::Command::new("tandem"));
+        for (name, bound) in [
+            ("hold-packets", bounds.hold_segments.to_string()),
+            ("hold-bytes", bounds.hold_bytes.to_string()),
+            ("hold-ms", bounds.hold_time.as_millis().to_string()),
+            ("ack-hold-ms", bounds.ack_time.as_millis().to_string()),
+            ("max-flows", bounds.flows.to_string()),
+        ] {
+            let mut flags = command.get_arguments();
+            let flag = flags.find(|flag| flag.get_long() == Some(name));
+            let help = flag.and_then(clap::Arg::get_help).expect(name).to_string();
+            assert!(help.ends_with(&format!("[default: {bound}]")), "{help}");
+        }
+    }
 
     #[test]
     fn numbers_are_decimal_or_hexadecimal_and_bounded() {
