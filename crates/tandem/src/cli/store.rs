@@ -18,7 +18,8 @@ pub(crate) enum StoreCommand {
 /// Which store.
 #[derive(Debug, Args)]
 pub(crate) struct WhichStore {
-    /// Directory of the store: a proxy's `--store`, by default /var/lib/tandem/ROLE-IFACE
+    /// Directory of the store: a proxy's `--store`, by default /var/lib/tandem/ROLE-IFACE, in
+    /// tunnel mode ROLE-tunnel
     #[arg(long = "store", value_name = "DIR")]
     pub(crate) directory: PathBuf,
 }
