@@ -93,7 +93,8 @@ pub(crate) struct ReceiveArgs {
 ///
 /// Start this before the program, and have it restarted whenever it ends. Without a reader, a
 /// program waits when it opens the FIFO, and a program in Go fails every handshake until this runs
-/// again. docs/tls13.md has the unit, and how to turn a program's key log on.
+/// again. The Debian package has a systemd unit for it in /usr/share/doc/tandem/examples;
+/// docs/tls13.md shows how to turn a program's key log on.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Example:
