@@ -81,7 +81,7 @@ bench:
 	@$(ENSURE) rust build $(if $(IS_ROOT),lab)
 	$(CARGO) bench --locked --workspace --bench '*'
 
-## fuzz: searches for inputs that break a parser or an engine; FUZZ_SECONDS each, default 1200 (64 targets: some 22 hours)
+## fuzz: searches for inputs that break a parser or an engine; FUZZ_SECONDS for each, default 1200: about a day in all
 fuzz:
 	@$(ENSURE) rust fuzz
 	scripts/fuzz.sh $(TARGETS)
