@@ -198,7 +198,7 @@ pub(crate) struct Settings {
     pub(crate) shared_store: Option<String>,
     /// The file with its password. Default: none is given.
     pub(crate) shared_store_password: Option<PathBuf>,
-    /// Where the client-side proxies come. The server side of tunnel mode needs it.
+    /// Where it listens for client-side proxies. The server side of tunnel mode needs it.
     pub(crate) listen: Option<SocketAddr>,
     /// Which servers may be reached: `CIDR[:PORT,...]` each. Default: public addresses, port 443.
     pub(crate) allow: Option<Vec<String>>,

@@ -244,7 +244,7 @@ pub(in crate::command) fn link(said: &Settings) -> Result<Option<Link>, Failure>
 
 pub(in crate::command) fn listen(said: &Settings) -> Result<SocketAddr, SettingsError> {
     said.listen.ok_or_else(|| {
-        let problem = "name the address where client-side proxies come, such as 0.0.0.0:4433";
+        let problem = "name the address to listen on for client-side proxies, such as 0.0.0.0:4433";
         SettingsError::value("listen", problem)
     })
 }
