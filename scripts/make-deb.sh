@@ -27,6 +27,15 @@ chmod 755 "$root"
 put() { install -D -m "${3:-644}" "$1" "$root/$2"; }
 # Documentation is compressed without the time of day.
 put_compressed() { mkdir -p "$root/$(dirname "$2")" && gzip -9n <"$1" >"$root/$2"; }
+# A page of docs/ comes with the pages that it links to.
+put_page() {
+    local link
+    [ ! -e "$root/usr/share/doc/tandem/$1" ] || return 0
+    put "docs/$1" "usr/share/doc/tandem/$1"
+    for link in $(grep -oE '\]\([^]:)#[:space:]]+[)#]' "docs/$1" | tr -d '()#]'); do
+        put_page "$(realpath -m --relative-to=docs "docs/$(dirname "$1")/$link")"
+    done
+}
 
 put "$program" usr/bin/tandem 755
 put "$(dirname "$program")/tandem-split" usr/bin/tandem-split 755
@@ -36,7 +45,6 @@ keytap=$(dirname "$program")/libtandem_keytap.so
 if [ -e "$keytap" ]; then
     put "$keytap" usr/lib/tandem/libtandem_keytap.so
     strip --strip-unneeded "$root/usr/lib/tandem/libtandem_keytap.so"
-    put docs/keytap.md usr/share/doc/tandem/keytap.md
 fi
 # So does the program that brings keys from elsewhere.
 keytap=$(dirname "$program")/tandem-keytap
@@ -54,7 +62,7 @@ if [ -e "$keyserver" ]; then
     strip --strip-unneeded "$root/usr/bin/tandem-keyserver"
     put packaging/systemd/tandem-keyserver.service usr/lib/systemd/system/tandem-keyserver.service
     put packaging/examples/keyserver.toml usr/share/doc/tandem/examples/keyserver.toml
-    put docs/keyserver.md usr/share/doc/tandem/keyserver.md
+    put_page keyserver.md
 fi
 # And the library with which web servers on OpenSSL use it.
 provider=$(dirname "$program")/libtandem_openssl_provider.so
@@ -67,7 +75,7 @@ mc=$(dirname "$program")/tandem-mc
 if [ -e "$mc" ]; then
     put "$mc" usr/bin/tandem-mc 755
     strip --strip-unneeded "$root/usr/bin/tandem-mc"
-    put docs/mctls.md usr/share/doc/tandem/mctls.md
+    put_page mctls.md
 fi
 for side in client server; do
     put "packaging/systemd/tandem-$side-side@.service" "usr/lib/systemd/system/tandem-$side-side@.service"
@@ -100,7 +108,10 @@ for file in tandem.lua mc13.lua; do
     put "extras/wireshark/$file" "usr/share/tandem/wireshark/$file"
 done
 put extras/grafana/tandem.json usr/share/tandem/grafana/tandem.json
-for file in docs/{operating,splitting,exit-codes,tls13,security,scale,keytap,processor-time}.md LICENSE-MIT packaging/debian/copyright; do
+for page in {operating,splitting,exit-codes,tls13,security,scale,keytap,processor-time}.md; do
+    put_page "$page"
+done
+for file in LICENSE-MIT packaging/debian/copyright; do
     put "$file" "usr/share/doc/tandem/$(basename "$file")"
 done
 put_compressed CHANGELOG.md usr/share/doc/tandem/changelog.gz

@@ -106,6 +106,39 @@ fn the_package_holds_what_it_says_and_is_the_same_each_time() {
     assert!(fs::read(package(folder.path())).expect("readable") == first);
 }
 
+#[test]
+fn no_page_of_the_package_links_to_one_that_is_not_in_it() {
+    if !can_pack() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a place for temporary files");
+    let root = folder.path().join("root");
+    let file = package(folder.path());
+    run(Command::new("dpkg-deb").arg("-x").arg(&file).arg(&root));
+    let mut to_read = vec![root.join("usr/share/doc/tandem")];
+    let mut followed = 0;
+    while let Some(path) = to_read.pop() {
+        if path.is_dir() {
+            let entries = fs::read_dir(&path).expect("readable");
+            to_read.extend(entries.map(|entry| entry.expect("readable").path()));
+        }
+        if path.extension().is_none_or(|ending| ending != "md") {
+            continue;
+        }
+        let page = fs::read_to_string(&path).expect("readable");
+        for link in page.split("](").skip(1) {
+            let target = link.split([')', '#']).next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            let place = path.with_file_name(target);
+            assert!(place.is_file(), "{} links to {target}", path.display());
+            followed += 1;
+        }
+    }
+    assert!(followed > 5, "{followed}");
+}
+
 /// A machine that forgets.
 struct Machine {
     holder: Child,
