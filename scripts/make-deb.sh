@@ -92,6 +92,7 @@ for part in origin volunteer; do
 done
 put packaging/examples/broker.toml usr/share/doc/tandem/examples/broker.toml
 put packaging/examples/tariff.toml usr/share/doc/tandem/examples/tariff.toml
+put packaging/examples/tunnel-firewall.conf usr/share/doc/tandem/examples/tunnel-firewall.conf
 put packaging/examples/trial-certificate usr/share/doc/tandem/examples/trial-certificate 755
 
 "$program" man "$root/man1"

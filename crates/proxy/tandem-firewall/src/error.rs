@@ -22,7 +22,10 @@ pub enum FirewallError {
         link: String,
     },
     /// A capability is missing. Fault: how the program was started.
-    #[error("missing capabilities: {missing}; run it as root or let systemd grant them")]
+    #[error(
+        "missing capabilities: {missing}; run it as root, or let systemd grant them \
+         (/usr/share/doc/tandem/examples/tunnel-firewall.conf)"
+    )]
     MissingCapability {
         /// The names of those that are missing.
         missing: String,

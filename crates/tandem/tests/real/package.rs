@@ -70,6 +70,7 @@ fn the_package_holds_what_it_says_and_is_the_same_each_time() {
         "./usr/share/doc/tandem/examples/broker.toml",
         "./usr/share/doc/tandem/examples/tariff.toml",
         "./usr/share/doc/tandem/examples/trial-certificate",
+        "./usr/share/doc/tandem/examples/tunnel-firewall.conf",
         "./usr/share/tandem/wireshark/mc13.lua",
         "./usr/share/tandem/wireshark/tandem.lua",
         "./usr/share/tandem/grafana/tandem.json",

@@ -379,7 +379,9 @@ fn unprivileged_with_link(more: &[&str]) -> Ran {
 #[test]
 fn the_link_needs_privileges_and_names_them() {
     let ran = unprivileged_with_link(&[]);
-    assert!(ran.failed_with(3).contains("CAP_NET_ADMIN"), "{ran:?}");
+    let said = ran.failed_with(3);
+    assert!(said.contains("CAP_NET_ADMIN"), "{ran:?}");
+    assert!(said.contains("examples/tunnel-firewall.conf"), "{ran:?}");
 }
 
 #[test]

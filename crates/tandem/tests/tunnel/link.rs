@@ -3,11 +3,17 @@
 //!
 //! Root only; skipped, with a message, otherwise.
 
-use crate::support::{common, real, tunnel_net};
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{common, real, tunnel_net, tunnel_pair};
 use common::tandem;
 use nix::sys::signal::Signal;
-use real::{Family, TlsVersion, can_run, wait_until};
+use real::{Family, TlsVersion, can_run, has, wait_until};
 use tunnel_net::{Place, off, rules};
+use tunnel_pair::Proxy;
 
 /// Counts what the client side rebuilt.
 const REBUILT: &str = "tunnel_flights_rebuilt";
@@ -119,6 +125,66 @@ fn tproxy_takes_in_other_machines_without_a_rule_of_nat_for_them() {
         rules(&place.net.a) == before
     });
     assert_eq!(server_side.end(Signal::SIGTERM), Some(0));
+}
+
+/// Whom the services run as here; their own user is not one of this machine's.
+const NOBODY: u32 = 65_534;
+
+/// The same command as a service runs it that has these capabilities.
+fn as_service(command: &Command, capabilities: &str) -> Command {
+    let granted = capabilities.split(' ').map(|name| name.to_lowercase());
+    let granted = granted.map(|name| name.replace("cap_", "+"));
+    let granted = granted.collect::<Vec<_>>().join(",");
+    let mut service = Command::new("setpriv");
+    service
+        .args(["--clear-groups", "--no-new-privs"])
+        .args(["reuid", "regid"].map(|id| format!("--{id}={NOBODY}")));
+    for set in ["inh-caps", "ambient-caps", "bounding-set"] {
+        service.arg(format!("--{set}=-all,{granted}"));
+    }
+    service
+        .arg("--")
+        .arg(command.get_program())
+        .args(command.get_args());
+    service
+}
+
+#[test]
+fn what_the_package_s_example_grants_is_enough_for_both_services() {
+    if !can_run() || !has(&["setpriv"]) {
+        return;
+    }
+    let example = "../../packaging/examples/tunnel-firewall.conf";
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join(example);
+    let example = fs::read_to_string(example).expect("it is part of the source");
+    let granted = |name: &str| {
+        let value = example.lines().find_map(|line| line.strip_prefix(name));
+        value.expect("the example sets it")
+    };
+    let capabilities = granted("AmbientCapabilities=");
+    assert_eq!(granted("CapabilityBoundingSet="), capabilities);
+    let place = Place::new();
+    let folder = place.net.directory.path();
+    for path in [folder, &place.net.path("key")] {
+        chown(path, Some(NOBODY), Some(NOBODY)).expect("root may");
+    }
+    let before = [&place.net.a, &place.net.b].map(rules);
+    let mut server_side = place.server_side_command();
+    server_side.args(["--out", "client", "--client-networks", "10.77.1.0/24"]);
+    let server_side = Proxy::start(&mut as_service(&server_side, capabilities), |command| {
+        place.net.b.spawn(command)
+    });
+    let mut client_side = place.client_side_command("store-a");
+    client_side.args(["--tell-client-address", "--when-down", "fail"]);
+    let client_side = Proxy::start(&mut as_service(&client_side, capabilities), |command| {
+        place.net.a.spawn(command)
+    });
+    let fetch = place.fetch(TlsVersion::Tls13);
+    fetch.curl(&place.net.client).is(&place.page);
+    assert_eq!(place.server_side_counts("client_addresses_not_told"), 0);
+    assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
+    assert_eq!(server_side.end(Signal::SIGTERM), Some(0));
+    assert_eq!([&place.net.a, &place.net.b].map(rules), before);
 }
 
 /// What `tandem doctor` finds at A with TPROXY, of this.
