@@ -29,7 +29,8 @@ const MAX_NOTES: usize = 1_024;
 /// (McVeety 2009, section 2.4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClientCertificates {
-    /// It does not ask: a client's flight is never touched, nor its chain remembered.
+    /// It does not ask: a client's flight is never touched nor opened, and its chain is remembered
+    /// neither here nor in a note.
     None,
     /// It remembers: what a finished handshake has shown to both is held by both, until a miss
     /// tells otherwise.
@@ -179,10 +180,16 @@ impl<S: Store> Engine<S> {
                 let left = Duration::from_secs(left);
                 !left.is_zero() && self.peer().tickets.learn(site, ticket, Some(left), now)
             }
-            Note::Chain(chain) => {
-                let id = self.store.learn(Kind::Chain, None, chain, wall);
-                self.store.holds(Kind::Chain, &id)
-            }
+            Note::Chain(chain) => match self.client_certificates {
+                // Others at this end may keep them.
+                ClientCertificates::None => false,
+                ClientCertificates::Persistent
+                | ClientCertificates::Cii { .. }
+                | ClientCertificates::Filter { .. } => {
+                    let id = self.store.learn(Kind::Chain, None, chain, wall);
+                    self.store.holds(Kind::Chain, &id)
+                }
+            },
         }
     }
 

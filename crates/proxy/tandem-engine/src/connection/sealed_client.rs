@@ -87,10 +87,9 @@ impl Connection {
     ) -> Option<Ground> {
         match engine.client_certificates {
             ClientCertificates::Persistent => {}
+            ClientCertificates::None => return None,
             // These are packet mode's.
-            ClientCertificates::None
-            | ClientCertificates::Cii { .. }
-            | ClientCertificates::Filter { .. } => return None,
+            ClientCertificates::Cii { .. } | ClientCertificates::Filter { .. } => return None,
         }
         let random = self.handshake.client_random(streams.client)?;
         let crossed = self.crossed_mut()?;

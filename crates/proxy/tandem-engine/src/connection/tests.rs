@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tandem_delta::{Delta, DeltaError, Encoding, Instruction, Name};
-use tandem_store::{MemoryStore, Site};
+use tandem_store::{Digest, MemoryStore, Site};
 
 use super::*;
 use crate::engine::ClientCertificates;
@@ -182,6 +182,46 @@ fn what_is_learned_is_published_to_those_who_know_less() {
         let told = [start, start + second / 2, later];
         let told = told.map(|at| is_told(&mut engine, at, asks));
         assert_eq!(told, [(false, 1), (false, 0), (true, 0)], "{asks:?}");
+    }
+}
+
+#[test]
+fn without_client_certificates_a_chain_is_kept_neither_here_nor_in_a_note_nor_from_one() {
+    let certificates = chain(&[400, 500]);
+    let (client, server) = mutual(&certificates);
+    let holds = |engine: &mut Engine<MemoryStore>| {
+        let held = certificates.iter().map(|der| Digest::of(der));
+        held.map(|name| engine.store().part(&name).is_some())
+            .collect::<Vec<_>>()
+    };
+    let mut noted = Vec::new();
+    for (how, is_kept) in [
+        (ClientCertificates::Persistent, true),
+        (ClientCertificates::None, false),
+    ] {
+        for role in [Role::ClientSide, Role::ServerSide] {
+            let mut engine = engine(role, how).with_notes();
+            let mut connection = Connection::new(None);
+            connection.read(Sender::Client, &client);
+            connection.read(Sender::Server, &server);
+            let said = (Crossed::Whole, Duration::ZERO);
+            connection.finished(streams(&client, &server), &mut engine, moment(), said);
+            assert_eq!(holds(&mut engine), [is_kept; 2], "{role:?}");
+            let notes = engine.notes();
+            let expected = usize::from(is_kept && role == Role::ServerSide);
+            assert_eq!(notes.len(), expected, "{role:?}");
+            noted.extend(notes);
+        }
+    }
+    let (peer, note) = noted.pop().expect("one was made");
+    for (how, is_kept) in [
+        (ClientCertificates::Persistent, true),
+        (ClientCertificates::None, false),
+    ] {
+        let mut engine = engine(Role::ServerSide, how);
+        let used = engine.recall(peer, [&note[..]], (Instant::ZERO, TODAY));
+        assert_eq!(used, usize::from(is_kept));
+        assert_eq!(holds(&mut engine), [is_kept; 2]);
     }
 }
 
