@@ -3,7 +3,7 @@
 use crate::support::tls::{self, noise};
 use crate::support::{Conversation, Fault, Pace, Pair, Plan};
 use proptest::prelude::*;
-use tandem_engine::Sender;
+use tandem_engine::{ClientCertificates, Sender};
 use tandem_link::tunnel::{Ending, Miss, Open, Target};
 use tandem_tunnel::{Event, Handshakes};
 
@@ -69,6 +69,35 @@ fn a_clients_chain_and_its_ticket_cross_once() {
     assert_eq!(resumed.count(0, Event::HelloWritten), 1);
     assert_eq!(resumed.count(1, Event::HelloRebuilt), 1);
     assert!(resumed.crossed[0].len() + 100 < said.stream(Sender::Client).len());
+}
+
+#[test]
+fn a_clients_chain_is_left_alone_where_a_side_says_so_and_no_byte_is_lost_where_they_differ() {
+    let client = tls::chain(&[900, 1_000], 40);
+    let (kept, none) = (ClientCertificates::Persistent, ClientCertificates::None);
+    // Flights of the client's that are written and missed, and who learns the chain in a visit.
+    for (near, far, written, missed, learned) in [
+        (none, none, [0; 3], [0; 3], [0, 0]),
+        (none, kept, [0; 3], [0; 3], [0, 1]),
+        (kept, none, [0, 1, 1], [0, 1, 1], [1, 0]),
+        (kept, kept, [0, 1, 1], [0; 3], [1, 1]),
+    ] {
+        let mut pair = Pair::with(near, far);
+        let visits = [1, 500, 900].map(|seed| {
+            let outcome = pair.run(&tls::full(&client, &[], seed), Plan::of(1));
+            let of_chain = [0, 1].map(|side| {
+                let events = pair.engines[side].events();
+                events
+                    .filter(|event| event.name() == "client_chains_learned")
+                    .count()
+            });
+            assert_eq!(of_chain, learned, "{near:?} and {far:?}");
+            let missed = outcome.count(1, Event::FlightMissed(Miss::NotHeld));
+            (outcome.count(0, Event::FlightWritten), missed)
+        });
+        let found = (visits.map(|it| it.0), visits.map(|it| it.1));
+        assert_eq!(found, (written, missed), "{near:?} and {far:?}");
+    }
 }
 
 #[test]

@@ -5,6 +5,8 @@
 //! Is not: the server's flight, which `sealed` and `client_key` are about; nor post-handshake
 //! authentication (RFC 8446, section 4.6.2), which is under application keys.
 
+use tandem_engine::ClientCertificates;
+
 use super::client_key::consenting;
 use super::*;
 
@@ -137,6 +139,34 @@ fn a_server_s_consent_alone_leaves_the_client_s_chain_closed() {
         let names = ["record_keys_unused_direction", "client_chains_learned"];
         let [near, far] = both_counted(&mut pair, names);
         assert_eq!((near, far), ([0, 0], [1, 0]), "{seed}");
+    }
+}
+
+#[test]
+fn a_chain_stays_closed_where_its_side_leaves_it_alone_and_costs_misses_where_the_far_one_does() {
+    let (kept, none) = (ClientCertificates::Persistent, ClientCertificates::None);
+    for (near, far, opened, missed, learned) in [
+        (none, none, 0, [0; 4], [0, 0]),
+        (none, kept, 0, [0; 4], [0, 0]),
+        (kept, none, 1, [0, 1, 0, 1], [1, 0]),
+        (kept, kept, 1, [0; 4], [1, 1]),
+    ] {
+        let mut pair = Pair::with(near, far);
+        let misses = [1_000, 2_000, 3_000, 4_000].map(|seed| {
+            let visit = visit(seed);
+            let outcome = pair.both_released(&visit);
+            assert_eq!(outcome.count(0, Event::OpenedWritten), opened);
+            let key = visit.client_key();
+            assert_eq!(has(&outcome.crossed[0], key.key()), opened > 0);
+            let counted = both_counted(&mut pair, ["client_chains_learned"]);
+            assert_eq!(
+                counted.map(|[count]| count),
+                learned,
+                "{near:?} and {far:?}"
+            );
+            outcome.count(1, Event::FlightMissed(Miss::NotHeld))
+        });
+        assert_eq!(misses, missed, "{near:?} and {far:?}");
     }
 }
 

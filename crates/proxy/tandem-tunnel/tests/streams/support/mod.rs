@@ -37,8 +37,11 @@ pub(crate) fn server_address() -> SocketAddr {
 }
 
 pub(crate) fn engine(role: Role) -> Engine<MemoryStore> {
-    let store = MemoryStore::default();
-    Engine::new(role, ClientCertificates::Persistent, None, store).with_hello_templates()
+    engine_with(role, ClientCertificates::Persistent)
+}
+
+pub(crate) fn engine_with(role: Role, how: ClientCertificates) -> Engine<MemoryStore> {
+    Engine::new(role, how, None, MemoryStore::default()).with_hello_templates()
 }
 
 /// Reads this along in one engine alone, as if a connection had shown it.
@@ -230,6 +233,17 @@ enum Step {
 const SENDERS: [Sender; 2] = [Sender::Client, Sender::Server];
 
 impl Pair {
+    /// Two that do so with clients' certificates: the client side, the server side.
+    pub(crate) fn with(client_side: ClientCertificates, server_side: ClientCertificates) -> Self {
+        Self {
+            engines: [
+                engine_with(Role::ClientSide, client_side),
+                engine_with(Role::ServerSide, server_side),
+            ],
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn run(&mut self, said: &Conversation, plan: Plan) -> Outcome {
         self.run_to(Target::Address(server_address()), said, plan)
     }
