@@ -111,6 +111,8 @@ pub(crate) struct Settings {
     pub(crate) ports: Option<Vec<u16>>,
     /// Directory of the store.
     pub(crate) store: Option<PathBuf>,
+    /// `persistent` (default), `none` or, in packet mode, `cii` or `filter`.
+    pub(crate) client_certificates: Option<String>,
     /// `ADDRESS:PORT` of the admin port, or `none`. Port 0: any that is free.
     pub(crate) admin: Option<String>,
     /// Filter of the log.
@@ -120,8 +122,6 @@ pub(crate) struct Settings {
 
     /// `safe` (default) or `mcveety`.
     pub(crate) wire: Option<String>,
-    /// `persistent` (default), `cii`, `filter` or `none`.
-    pub(crate) client_certificates: Option<String>,
     /// Whether to do without a key. Default false.
     pub(crate) insecure_no_key: Option<bool>,
     /// Segments of one unfinished flight that are held.
@@ -268,11 +268,11 @@ impl Settings {
             key: self.key.or(below.key),
             ports: self.ports.or(below.ports),
             store: self.store.or(below.store),
+            client_certificates: self.client_certificates.or(below.client_certificates),
             admin: self.admin.or(below.admin),
             log: self.log.or(below.log),
             log_format: self.log_format.or(below.log_format),
             wire: self.wire.or(below.wire),
-            client_certificates: self.client_certificates.or(below.client_certificates),
             insecure_no_key: self.insecure_no_key.or(below.insecure_no_key),
             hold_packets: self.hold_packets.or(below.hold_packets),
             hold_bytes: self.hold_bytes.or(below.hold_bytes),
@@ -396,11 +396,11 @@ impl Settings {
             key("key", Place::Everywhere, self.key.is_some()),
             key("ports", Place::PacketOrTunnelClient, self.ports.is_some()),
             key("store", Place::Everywhere, self.store.is_some()),
+            key("client-certificates", Place::Everywhere, self.client_certificates.is_some()),
             key("admin", Place::Everywhere, self.admin.is_some()),
             key("log", Place::Everywhere, self.log.is_some()),
             key("log-format", Place::Everywhere, self.log_format.is_some()),
             key("wire", Place::Packet, self.wire.is_some()),
-            key("client-certificates", Place::Packet, self.client_certificates.is_some()),
             key("insecure-no-key", Place::Packet, self.insecure_no_key.is_some()),
             key("hold-packets", Place::Packet, self.hold_packets.is_some()),
             key("hold-bytes", Place::Packet, self.hold_bytes.is_some()),

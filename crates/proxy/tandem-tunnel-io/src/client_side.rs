@@ -96,6 +96,7 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
             store: &config.store,
             authorities: config.authorities.as_deref(),
             renewals: config.renewals,
+            client_certificates: config.client_certificates,
             shared: None,
         },
         config.handshakes,

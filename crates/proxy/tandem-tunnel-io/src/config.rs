@@ -43,6 +43,8 @@ pub struct ClientSide {
     pub client_addresses: ClientAddresses,
     /// When sites' renewed certificates cross.
     pub renewals: Renewals,
+    /// What is done with clients' certificates; the server side does the same.
+    pub client_certificates: ClientCertificates,
     /// Where DNS is answered, if anywhere.
     pub dns: Option<Dns>,
     /// The UNIX socket by which clients' programs hand in their handshake keys, if any do.
@@ -70,6 +72,16 @@ pub enum ClientAddresses {
     Kept,
     /// It is told.
     Told,
+}
+
+/// What is done with clients' certificates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// Both sides remember them, on disk, and they cross as references.
+    #[default]
+    Persistent,
+    /// They are neither touched nor remembered.
+    None,
 }
 
 /// When a site's renewed certificate crosses.
@@ -156,6 +168,8 @@ pub struct ServerSide {
     pub way_out: WayOut,
     /// Whom it asks the client side's DNS questions.
     pub dns_server: DnsServer,
+    /// What is done with clients' certificates; the client side does the same.
+    pub client_certificates: ClientCertificates,
     /// The UNIX socket by which servers' programs hand in their handshake keys, if any do.
     pub handshake_keys: Option<PathBuf>,
     /// When a client's key, which costs a round trip, is worth it.

@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
     use crate::board::Facts;
-    use crate::config::Renewals;
+    use crate::config::{ClientCertificates, Renewals};
     use crate::shared::{Held, Keys};
     use crate::whole::tests::{Full, Rest};
 
@@ -170,6 +170,7 @@ mod tests {
             store: store.path(),
             authorities: None,
             renewals: Renewals::AtVisits,
+            client_certificates: ClientCertificates::default(),
             shared: None,
         };
         let shared = Shared::open(

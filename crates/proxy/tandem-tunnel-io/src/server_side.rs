@@ -90,6 +90,7 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
             store: &config.store,
             authorities: config.authorities.as_deref(),
             renewals: Renewals::AtVisits,
+            client_certificates: config.client_certificates,
             shared: config.shared_store,
         },
         config.handshakes,

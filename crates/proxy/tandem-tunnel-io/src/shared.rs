@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tandem_daemon::places::{self, Places};
 use tandem_daemon::service_manager::ServiceManager;
-use tandem_engine::{ClientCertificates, Engine, Look, PeerId, Role, Wanted};
+use tandem_engine::{Engine, Look, PeerId, Role, Wanted};
 use tandem_key_socket::KeySocket;
 use tandem_link::tunnel::Malformed;
 use tandem_store::{Keeping, Limits, Store as _};
@@ -24,7 +24,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use crate::authorities;
 use crate::board::{Board, Facts, Open, Tally};
 use crate::clock::{Clocks, wall};
-use crate::config::Renewals;
+use crate::config::{ClientCertificates, Renewals};
 use crate::error::TunnelError;
 use crate::line::Line;
 use crate::transport::quic;
@@ -101,6 +101,8 @@ pub(crate) struct Held<'a> {
     pub(crate) authorities: Option<&'a Path>,
     /// Whether what sites renew is asked after.
     pub(crate) renewals: Renewals,
+    /// Whether clients' certificates are held, too.
+    pub(crate) client_certificates: ClientCertificates,
     /// What this side shares with others at its end, if it does.
     pub(crate) shared: Option<Arc<dyn SharedStore>>,
 }
@@ -133,8 +135,11 @@ impl Shared {
         for warning in warnings {
             tracing::warn!("{warning}");
         }
-        let mut engine =
-            Engine::new(role, ClientCertificates::Persistent, None, store).with_hello_templates();
+        let how = match held.client_certificates {
+            ClientCertificates::Persistent => tandem_engine::ClientCertificates::Persistent,
+            ClientCertificates::None => tandem_engine::ClientCertificates::None,
+        };
+        let mut engine = Engine::new(role, how, None, store).with_hello_templates();
         if let Some(given) = given {
             let (count, set) = (given.count(), given.id());
             tracing::info!(count, %set, "certificates of authorities");
@@ -475,6 +480,7 @@ mod tests {
             store,
             authorities: None,
             renewals: Renewals::AtVisits,
+            client_certificates: ClientCertificates::default(),
             shared: None,
         };
         let shared = Shared::open(role, held, Handshakes::Shortened, keys, facts);

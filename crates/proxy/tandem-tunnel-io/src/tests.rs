@@ -24,7 +24,7 @@ use tokio::time::timeout;
 
 use crate::board::{Board, Facts};
 use crate::client_side::admit;
-use crate::config::{ClientAddresses, DnsServer, Renewals};
+use crate::config::{ClientAddresses, ClientCertificates, DnsServer, Renewals};
 use crate::dial::Dialer;
 use crate::intake::{Accepted, Came, Gate};
 use crate::keeper::Keeper;
@@ -122,6 +122,7 @@ impl Pair {
                 store: store.path(),
                 authorities: None,
                 renewals: Renewals::AtVisits,
+                client_certificates: ClientCertificates::default(),
                 shared: None,
             };
             Shared::open(role, held, Handshakes::Shortened, Keys::default(), facts)

@@ -92,6 +92,18 @@ pub(crate) struct CommonArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) store: Option<PathBuf>,
 
+    /// Clients' certificates: `persistent`, `none` or, in packet mode, `cii` or `filter` [default:
+    /// persistent]
+    ///
+    /// `persistent` replaces a client's certificates by references once a handshake with them has
+    /// finished: both proxies then remember them, in their stores. `none` never touches or
+    /// remembers them. With `cii` the client names its certificates in its hello
+    /// (`libtandem_keytap.so` makes programs do so), and the server-side proxy answers which of
+    /// them it holds. With `filter` the server-side proxy publishes what it holds, in ten bits for
+    /// each client, and the client-side proxy keeps none. Both sides need the same setting.
+    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["persistent", "cii", "filter", "none"]), hide_possible_values = true)]
+    pub(crate) client_certificates: Option<String>,
+
     /// Address of status and metrics, or `none` [default: 127.0.0.1:9470, server side 9471]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<String>,
@@ -131,17 +143,6 @@ pub(crate) struct PacketArgs {
     /// need the same format.
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["safe", "mcveety"]), hide_possible_values = true)]
     pub(crate) wire: Option<String>,
-
-    /// Clients' certificates: `persistent`, `cii`, `filter` or `none` [default: persistent]
-    ///
-    /// `persistent` replaces a client's certificates by references once a handshake with them has
-    /// finished: both proxies then remember them. With `cii` the client names its certificates in
-    /// its hello (`libtandem_keytap.so` makes programs do so), and the server-side proxy answers
-    /// which of them it holds. With `filter` the server-side proxy publishes what it holds, in ten
-    /// bits for each client, and the client-side proxy keeps none. `none` never touches or
-    /// remembers them. Both sides need the same setting.
-    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["persistent", "cii", "filter", "none"]), hide_possible_values = true)]
-    pub(crate) client_certificates: Option<String>,
 }
 
 /// What the client side of tunnel mode alone has.

@@ -156,6 +156,7 @@ fn settings(common: CommonArgs, packet: PacketArgs, tuning: TuningArgs) -> Setti
         key,
         ports,
         store,
+        client_certificates,
         admin,
         log,
         log_format,
@@ -164,7 +165,6 @@ fn settings(common: CommonArgs, packet: PacketArgs, tuning: TuningArgs) -> Setti
     let PacketArgs {
         insecure_no_key,
         wire,
-        client_certificates,
     } = packet;
     let TuningArgs {
         hold_packets,
@@ -186,11 +186,11 @@ fn settings(common: CommonArgs, packet: PacketArgs, tuning: TuningArgs) -> Setti
         key,
         ports,
         store,
+        client_certificates,
         admin,
         log,
         log_format,
         wire,
-        client_certificates,
         // A flag can only be given: not given, it leaves the word to the file.
         insecure_no_key: insecure_no_key.then_some(true),
         hold_packets,

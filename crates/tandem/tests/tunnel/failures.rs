@@ -35,7 +35,7 @@ fn a_flag_of_packet_mode_is_refused_by_name() {
     let pair = Pair::new();
     for flag in [
         &["--wire", "safe"][..],
-        &["--client-certificates", "none"],
+        &["--cii-extension", "0x9a"],
         &["--insecure-no-key"],
         &["--max-flows", "7"],
     ] {
@@ -48,6 +48,30 @@ fn a_flag_of_packet_mode_is_refused_by_name() {
         let ran = with_key(&pair, "server-side", &[flag, LISTEN].concat());
         let expected = format!("{} needs --mode packet", flag[0]);
         assert_eq!(ran.failed_with(2), expected);
+    }
+}
+
+#[test]
+fn what_packet_mode_alone_does_with_client_certificates_is_refused() {
+    let pair = Pair::new();
+    let settings = pair.path("settings.toml");
+    for how in ["cii", "filter"] {
+        let flag = ["--client-certificates", how];
+        fs::write(&settings, format!("client-certificates = \"{how}\"\n")).expect("ours");
+        let file = ["--config", settings.to_str().expect("UTF-8")];
+        for said in [flag, file] {
+            for (role, more) in [
+                ("client-side", [&said[..], &PEER, &SOCKS].concat()),
+                ("server-side", [&said[..], &LISTEN].concat()),
+            ] {
+                let ran = with_key(&pair, role, &more);
+                let expected = format!(
+                    "client-certificates: `{how}` needs --mode packet; tunnel mode has \
+                     `persistent` and `none`"
+                );
+                assert_eq!(ran.failed_with(2), expected);
+            }
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod client_certificates;
 mod dns;
 mod down;
 mod endings;

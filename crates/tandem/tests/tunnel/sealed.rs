@@ -16,12 +16,12 @@ use split_site::{Running, free_port};
 use tunnel_pair::{Curl, Pair, Proxy, Site, start};
 
 /// Both programs, and the library that is loaded into nginx.
-fn can_run() -> bool {
+pub(super) fn can_run() -> bool {
     has(&["nginx", "curl", "openssl"]) && keytap().is_some()
 }
 
 /// A server that hands its keys in at the pair's socket.
-fn consenting<'a>(server: &'a mut Command, pair: &Pair) -> &'a mut Command {
+pub(super) fn consenting<'a>(server: &'a mut Command, pair: &Pair) -> &'a mut Command {
     server
         .env("LD_PRELOAD", keytap().expect("looked for before"))
         .env("TANDEM_KEYTAP_SOCKET", pair.path("keys"))
@@ -49,7 +49,7 @@ fn tls13(pair: &Pair) -> Curl {
 }
 
 /// nginx that asks its clients for a certificate, started by this.
-fn asking(nginx: &mut Command) -> Site {
+pub(super) fn asking(nginx: &mut Command) -> Site {
     let root = Pki::shared().root();
     let asks = format!(
         "ssl_verify_client on; ssl_verify_depth 3; ssl_client_certificate {};",
@@ -58,8 +58,8 @@ fn asking(nginx: &mut Command) -> Site {
     Site::with_settings(nginx, &asks)
 }
 
-/// curl with a certificate.
-fn certified(pair: &Pair) -> Curl {
+/// curl with a certificate, by TLS 1.3.
+pub(super) fn certified(pair: &Pair) -> Curl {
     let pki = Pki::shared();
     let file = |path: std::path::PathBuf| path.display().to_string();
     let (chain, key) = (pki.chain(KeyType::Ecdsa), pki.key(KeyType::Ecdsa));

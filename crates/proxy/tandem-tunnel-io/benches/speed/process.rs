@@ -8,7 +8,7 @@ use tandem_daemon::process::raise_descriptor_limit;
 use tandem_link::inband::Key;
 use tandem_tunnel::{Allowed, Handshakes, Limits, Prefer, Rules, WayOut};
 use tandem_tunnel_io::config::{
-    ClientAddresses, ClientSide, DnsServer, Line, Renewals, ServerSide,
+    ClientAddresses, ClientCertificates, ClientSide, DnsServer, Line, Renewals, ServerSide,
 };
 use tandem_tunnel_io::{run_client_side, run_server_side};
 use tempfile::TempDir;
@@ -109,6 +109,7 @@ pub fn run(role: &str) -> ! {
                 tariff: None,
                 client_addresses: ClientAddresses::Kept,
                 renewals: Renewals::AtVisits,
+                client_certificates: ClientCertificates::default(),
                 dns: None,
                 handshake_keys: None,
                 prefer: Prefer::default(),
@@ -131,6 +132,7 @@ pub fn run(role: &str) -> ! {
                 allowed: Allowed::everything(),
                 way_out: WayOut::Own,
                 dns_server: DnsServer::Nobody,
+                client_certificates: ClientCertificates::default(),
                 handshake_keys: None,
                 prefer: Prefer::default(),
                 authorities: None,

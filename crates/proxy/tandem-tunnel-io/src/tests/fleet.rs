@@ -140,6 +140,7 @@ fn open_shared(
         store: store.path(),
         authorities: None,
         renewals: Renewals::AtVisits,
+        client_certificates: ClientCertificates::default(),
         shared,
     };
     Shared::open(role, held, Handshakes::Shortened, Keys::default(), facts).expect("a store")

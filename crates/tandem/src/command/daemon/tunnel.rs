@@ -14,8 +14,8 @@ use tandem_tunnel::{
     Allowed, ClientNetworks, ClientRule, Handshakes, Limits, Prefer, Rule, Rules, Tariff, WayOut,
 };
 use tandem_tunnel_io::config::{
-    ClientAddresses, ClientSide, Dns, DnsServer, Intercept, Line, Link, Renewals, ServerSide, Udp,
-    WhenDown,
+    ClientAddresses, ClientCertificates, ClientSide, Dns, DnsServer, Intercept, Line, Link,
+    Renewals, ServerSide, Udp, WhenDown,
 };
 use tandem_tunnel_io::{
     dry_run_client_side, dry_run_server_side, run_client_side, run_server_side,
@@ -88,6 +88,7 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
             Some(true) => Renewals::Ahead,
             Some(false) | None => Renewals::AtVisits,
         },
+        client_certificates: common.client_certificates,
         dns,
         handshake_keys: said.handshake_keys.clone(),
         prefer: common.prefer,
@@ -117,6 +118,7 @@ fn resolve_server_side(said: Settings) -> Result<ServerSide, Failure> {
         allowed,
         way_out,
         dns_server,
+        client_certificates: common.client_certificates,
         handshake_keys,
         prefer: common.prefer,
         authorities: common.authorities,
@@ -130,6 +132,7 @@ fn resolve_server_side(said: Settings) -> Result<ServerSide, Failure> {
 
 /// Whatever the start would refuse of these settings, but for the key and the store.
 pub(in crate::command) fn check(role: Role, said: &Settings) -> Result<(), Failure> {
+    client_certificates(said.client_certificates.as_deref())?;
     line(said)?;
     prefer(said.prefer.as_deref())?;
     match role {
@@ -157,6 +160,7 @@ pub(in crate::command) fn check(role: Role, said: &Settings) -> Result<(), Failu
 /// What both sides have.
 struct Common {
     key: Key,
+    client_certificates: ClientCertificates,
     authorities: Option<PathBuf>,
     line: Line,
     prefer: Prefer,
@@ -167,6 +171,7 @@ struct Common {
 
 impl Common {
     fn of(role: Role, said: &Settings) -> Result<Self, Failure> {
+        let client_certificates = client_certificates(said.client_certificates.as_deref())?;
         let line = line(said)?;
         let prefer = prefer(said.prefer.as_deref())?;
         let handshakes = match said.whole_handshakes {
@@ -185,6 +190,7 @@ impl Common {
         })?;
         Ok(Self {
             key: config::read_key(key)?,
+            client_certificates,
             authorities: said.authorities.clone(),
             line,
             prefer,
@@ -295,6 +301,21 @@ pub(in crate::command) fn way_out(said: &Settings) -> Result<WayOut, SettingsErr
     let networks = ClientNetworks::parse(networks.iter().map(String::as_str))
         .map_err(|error| SettingsError::value("client-networks", error.to_string()))?;
     Ok(named(networks))
+}
+
+fn client_certificates(said: Option<&str>) -> Result<ClientCertificates, SettingsError> {
+    match said {
+        None | Some("persistent") => Ok(ClientCertificates::Persistent),
+        Some("none") => Ok(ClientCertificates::None),
+        Some(other) => {
+            let problem = match other {
+                "cii" | "filter" => "needs --mode packet; tunnel mode has `persistent` and `none`",
+                _ => "is neither `persistent` nor `none`",
+            };
+            let problem = format!("`{other}` {problem}");
+            Err(SettingsError::value("client-certificates", problem))
+        }
+    }
 }
 
 fn prefer(said: Option<&str>) -> Result<Prefer, SettingsError> {
