@@ -22,7 +22,9 @@ mod status;
 mod store;
 mod top;
 
-pub(crate) use daemon::{ClientSideArgs, CommonArgs, PacketArgs, ServerSideArgs, TuningArgs};
+pub(crate) use daemon::{
+    ClientSideArgs, CommonArgs, LineArgs, PacketArgs, ServerSideArgs, TuningArgs,
+};
 pub(crate) use doctor::{DoctorArgs, DoctorSide};
 pub(crate) use estimate::EstimateArgs;
 pub(crate) use generate::{CompletionsArgs, ManArgs};

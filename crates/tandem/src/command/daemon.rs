@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use tandem_packet_io::config::{self, Config, Role};
 use tandem_packet_io::daemon;
 
-use crate::cli::{ClientSideArgs, CommonArgs, PacketArgs, ServerSideArgs, TuningArgs};
+use crate::cli::{ClientSideArgs, CommonArgs, LineArgs, PacketArgs, ServerSideArgs, TuningArgs};
 use crate::exit::Failure;
 use crate::output;
 use crate::settings::{Chosen, Mode, Settings};
@@ -59,13 +59,7 @@ pub(super) fn client_side_settings(arguments: ClientSideArgs) -> Result<Settings
         renew_ahead: tunnel.renew_ahead.then_some(true),
         dns: tunnel.dns,
         dns_from: tunnel.dns_from,
-        link_rate: tunnel.line.link_rate,
-        link_rtt: tunnel.line.link_rtt,
-        authorities: tunnel.line.authorities,
-        handshake_keys: tunnel.line.handshake_keys,
-        prefer: tunnel.line.prefer,
-        whole_handshakes: tunnel.line.whole_handshakes.then_some(true),
-        ..settings(common, packet, tuning)
+        ..settings(common, packet, tunnel.line, tuning)
     };
     with_file(flags, file)
 }
@@ -88,13 +82,7 @@ pub(super) fn server_side_settings(arguments: ServerSideArgs) -> Result<Settings
         out: tunnel.out,
         client_networks: tunnel.client_networks,
         dns_server: tunnel.dns_server,
-        link_rate: tunnel.line.link_rate,
-        link_rtt: tunnel.line.link_rtt,
-        authorities: tunnel.line.authorities,
-        handshake_keys: tunnel.line.handshake_keys,
-        prefer: tunnel.line.prefer,
-        whole_handshakes: tunnel.line.whole_handshakes.then_some(true),
-        ..settings(common, packet, tuning)
+        ..settings(common, packet, tunnel.line, tuning)
     };
     with_file(flags, file)
 }
@@ -148,7 +136,12 @@ fn say_ready() {
 }
 
 /// The flags that both sides have, as settings. Every one is named here, so that none is forgotten.
-fn settings(common: CommonArgs, packet: PacketArgs, tuning: TuningArgs) -> Settings {
+fn settings(
+    common: CommonArgs,
+    packet: PacketArgs,
+    line: LineArgs,
+    tuning: TuningArgs,
+) -> Settings {
     let CommonArgs {
         config: _,
         mode,
@@ -166,6 +159,14 @@ fn settings(common: CommonArgs, packet: PacketArgs, tuning: TuningArgs) -> Setti
         insecure_no_key,
         wire,
     } = packet;
+    let LineArgs {
+        link_rate,
+        link_rtt,
+        authorities,
+        handshake_keys,
+        prefer,
+        whole_handshakes,
+    } = line;
     let TuningArgs {
         hold_packets,
         hold_bytes,
@@ -193,6 +194,12 @@ fn settings(common: CommonArgs, packet: PacketArgs, tuning: TuningArgs) -> Setti
         wire,
         // A flag can only be given: not given, it leaves the word to the file.
         insecure_no_key: insecure_no_key.then_some(true),
+        link_rate,
+        link_rtt,
+        authorities,
+        handshake_keys,
+        prefer,
+        whole_handshakes: whole_handshakes.then_some(true),
         hold_packets,
         hold_bytes,
         hold_ms,
