@@ -68,8 +68,7 @@ impl Page {
 
     /// For what web pages of others may not read: it is shown to those only who ask for this port
     /// by an address or as `localhost`.
-    #[must_use]
-    pub fn by_address_only(self) -> Self {
+    fn by_address_only(self) -> Self {
         Self {
             readers: Readers::ByAddress,
             ..self
@@ -125,6 +124,26 @@ impl AdminPort {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Starts answering with the status of a proxy: `html` at `/`, what it reads at `/status`, and
+    /// `/metrics`. The first two name sites: web pages of others cannot read them.
+    ///
+    /// # Errors
+    /// A thread could not be started.
+    pub fn serve_status(
+        self,
+        html: Page,
+        status: impl Fn() -> String + Send + Sync + 'static,
+        metrics: impl Fn() -> String + Send + Sync + 'static,
+    ) -> Result<Server, DaemonError> {
+        let html = html.by_address_only();
+        self.serve("/, /metrics, /status", move |path| match path {
+            "/" => Some(html.clone()),
+            "/metrics" => Some(Page::metrics(metrics())),
+            "/status" => Some(Page::new("application/json", status() + "\n").by_address_only()),
+            _ => None,
+        })
     }
 
     /// Starts answering: `page` gives what a path shows, and `paths` names those that it knows.
@@ -246,15 +265,12 @@ mod tests {
     }
 
     #[test]
-    fn a_private_page_is_shown_to_those_only_who_ask_by_address() {
+    fn what_names_sites_is_shown_to_those_only_who_ask_by_address() {
         let free = "127.0.0.1:0".parse().expect("an address");
         let port = AdminPort::bind("--admin", free).expect("a free port");
         let address = port.address();
-        let server = port.serve("/", |path| match path {
-            "/" => Some(Page::new("text/html", "mine".to_owned()).by_address_only()),
-            "/metrics" => Some(Page::metrics("# EOF\n".to_owned())),
-            _ => None,
-        });
+        let html = Page::new("text/html", "mine".to_owned());
+        let server = port.serve_status(html, || "{}".to_owned(), || "# EOF\n".to_owned());
         let server = server.expect("it starts");
         let status = |path: &str, host: &str| {
             let mut stream = TcpStream::connect(address).expect("it listens");
@@ -273,6 +289,7 @@ mod tests {
             &format!("LOCALHOST:{port}"),
         ] {
             assert_eq!(status("/", host).as_deref(), Some("200"), "{host}");
+            assert_eq!(status("/status", host).as_deref(), Some("200"), "{host}");
         }
         for host in [
             "attacker.example",
@@ -283,6 +300,7 @@ mod tests {
             "",
         ] {
             assert_eq!(status("/", host).as_deref(), Some("421"), "{host}");
+            assert_eq!(status("/status", host).as_deref(), Some("421"), "{host}");
         }
         // Prometheus may be told a name.
         assert_eq!(status("/metrics", "gateway").as_deref(), Some("200"));

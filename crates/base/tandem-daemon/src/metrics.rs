@@ -3,6 +3,7 @@
 //! Is not: a log. No name, address or content is in it; the only labels are keys of volunteers, of
 //! which whoever counts has to bound the number.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -151,6 +152,18 @@ impl Text {
         self.metric(name, help, "gauge", "", &value);
     }
 
+    /// Adds a proxy's counters and gauges. Each name says in words what it counts, and `tandem_` is
+    /// put before it.
+    pub fn named(&mut self, counters: &BTreeMap<String, u64>, gauges: &BTreeMap<String, u64>) {
+        let in_words = |name: &str| name.replace('_', " ");
+        for (name, value) in counters {
+            self.counter(&format!("tandem_{name}"), &in_words(name), value);
+        }
+        for (name, value) in gauges {
+            self.gauge(&format!("tandem_{name}"), &in_words(name), value);
+        }
+    }
+
     /// Adds a counter for each value of a label.
     fn labelled(&mut self, name: &str, help: &str, label: &str, values: &[(String, u64)]) {
         self.0 += &format!("# HELP {name} {help}\n# TYPE {name} counter\n");
@@ -190,6 +203,20 @@ mod tests {
         assert_eq!(
             text(&[sent]),
             "# HELP sent_bytes bytes sent\n# TYPE sent_bytes counter\nsent_bytes_total 7\n# EOF\n"
+        );
+    }
+
+    #[test]
+    fn a_name_says_in_words_what_it_counts() {
+        let mut text = Text::default();
+        let counters = BTreeMap::from([("flows_opened".to_owned(), 3)]);
+        let gauges = BTreeMap::from([("held_packets".to_owned(), 2)]);
+        text.named(&counters, &gauges);
+        assert_eq!(
+            text.finish(),
+            "# HELP tandem_flows_opened flows opened\n# TYPE tandem_flows_opened counter\n\
+             tandem_flows_opened_total 3\n# HELP tandem_held_packets held packets\n\
+             # TYPE tandem_held_packets gauge\ntandem_held_packets 2\n# EOF\n"
         );
     }
 

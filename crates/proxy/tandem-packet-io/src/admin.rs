@@ -23,20 +23,11 @@ use crate::status::Status;
 /// # Errors
 /// A thread could not be started.
 pub(crate) fn serve(port: AdminPort, board: Arc<Board>) -> Result<Server, IoError> {
-    let page = move |path: &str| match path {
-        "/metrics" => Some(Page::metrics(metrics(&board))),
-        "/" => Some(
-            Page::new("text/html; charset=utf-8", tandem_status::PAGE.to_owned())
-                .with_policy(tandem_status::POLICY)
-                .by_address_only(),
-        ),
-        "/status" => {
-            let body = status(&board).json() + "\n";
-            Some(Page::new("application/json", body).by_address_only())
-        }
-        _ => None,
-    };
-    Ok(port.serve("/, /metrics, /status", page)?)
+    let html = Page::new("text/html; charset=utf-8", tandem_status::PAGE.to_owned())
+        .with_policy(tandem_status::POLICY);
+    let counted = Arc::clone(&board);
+    let status = move || status(&board).json();
+    Ok(port.serve_status(html, status, move || metrics(&counted))?)
 }
 
 fn status(board: &Board) -> Status {
@@ -70,19 +61,9 @@ fn status(board: &Board) -> Status {
 fn metrics(board: &Board) -> String {
     let snapshot = board.snapshot();
     let mut text = Text::default();
-    for (name, value) in &snapshot.counters {
-        text.counter(&format!("tandem_{name}"), &help(name), value);
-    }
-    for (name, value) in &snapshot.gauges {
-        text.gauge(&format!("tandem_{name}"), &help(name), value);
-    }
+    text.named(&snapshot.counters, &snapshot.gauges);
     process::show(&mut text, board.started.elapsed());
     text.finish()
-}
-
-/// The name in words: the events name themselves.
-fn help(name: &str) -> String {
-    name.replace('_', " ")
 }
 
 #[cfg(test)]

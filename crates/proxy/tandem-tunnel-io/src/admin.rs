@@ -23,20 +23,11 @@ use crate::error::TunnelError;
 /// # Errors
 /// A thread could not be started.
 pub(crate) fn serve(port: AdminPort, board: Arc<Board>) -> Result<Server, TunnelError> {
-    let page = move |path: &str| match path {
-        "/" => Some(
-            Page::new("text/html; charset=utf-8", tandem_status::PAGE.to_owned())
-                .with_policy(tandem_status::POLICY)
-                .by_address_only(),
-        ),
-        "/metrics" => Some(Page::metrics(metrics(&board))),
-        "/status" => {
-            let body = status(&board).json() + "\n";
-            Some(Page::new("application/json", body).by_address_only())
-        }
-        _ => None,
-    };
-    Ok(port.serve("/, /metrics, /status", page)?)
+    let html = Page::new("text/html; charset=utf-8", tandem_status::PAGE.to_owned())
+        .with_policy(tandem_status::POLICY);
+    let counted = Arc::clone(&board);
+    let status = move || status(&board).json();
+    Ok(port.serve_status(html, status, move || metrics(&counted))?)
 }
 
 /// In the form that packet mode's daemons have.
@@ -67,12 +58,7 @@ fn status(board: &Board) -> Status {
 fn metrics(board: &Board) -> String {
     let snapshot = board.snapshot();
     let mut text = Text::default();
-    for (name, value) in &snapshot.counters {
-        text.counter(&format!("tandem_{name}"), &name.replace('_', " "), value);
-    }
-    for (name, value) in &snapshot.gauges {
-        text.gauge(&format!("tandem_{name}"), &name.replace('_', " "), value);
-    }
+    text.named(&snapshot.counters, &snapshot.gauges);
     process::show(&mut text, board.started.elapsed());
     text.finish()
 }

@@ -54,15 +54,9 @@ fn a_browser_shows_names_as_text_whatever_they_say() {
     let free = "127.0.0.1:0".parse().expect("an address");
     let port = AdminPort::bind("--admin", free).expect("a free port");
     let address = port.address().to_string();
-    let server = port.serve("/", move |path| match path {
-        "/" => Some(
-            Page::new("text/html; charset=utf-8", tandem_status::PAGE.to_owned())
-                .with_policy(tandem_status::POLICY)
-                .by_address_only(),
-        ),
-        "/status" => Some(Page::new("application/json", status(hostile)).by_address_only()),
-        _ => None,
-    });
+    let html = Page::new("text/html; charset=utf-8", tandem_status::PAGE.to_owned())
+        .with_policy(tandem_status::POLICY);
+    let server = port.serve_status(html, move || status(hostile), String::new);
     let server = server.expect("it starts");
     let document = in_chromium(&address);
     // The script has run, and the style is there.
