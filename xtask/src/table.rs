@@ -55,6 +55,7 @@ const RECORD_KEY: &str = "tandem-record-key";
 const KEY_LOG: &str = "tandem-key-log";
 const KEY_SOCKET: &str = "tandem-key-socket";
 const DAEMON: &str = "tandem-daemon";
+const CLI: &str = "tandem-cli";
 const CHANNEL: &str = "tandem-channel";
 const FILE: &str = "tandem-file";
 const STORE: &str = "tandem-store";
@@ -124,6 +125,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         &[RECORD_KEY],
     ),
     Layer::new(DAEMON, "crates/base/tandem-daemon", Kind::Adapter, &[WIRE]),
+    Layer::new(CLI, "crates/base/tandem-cli", Kind::Adapter, &[DAEMON]),
     Layer::new(FILE, "crates/base/tandem-file", Kind::Adapter, &[]),
     Layer::new(
         CHANNEL,
@@ -274,7 +276,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         "tandem-mc",
         "crates/mctls/tandem-mc",
         Kind::Adapter,
-        &[MCTLS12_IO, MCTLS12, MCTLS_IO, MCTLS, DAEMON],
+        &[MCTLS12_IO, MCTLS12, MCTLS_IO, MCTLS, CLI, DAEMON],
     ),
     Layer::new(REPORT, "crates/lab/tandem-report", Kind::Adapter, &[]),
     Layer::new(
@@ -315,7 +317,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         MEASURE_IO,
         "crates/cost/tandem-measure-io",
         Kind::Adapter,
-        &[MEASURE, REPORT, CHANNEL, DAEMON, WIRE],
+        &[MEASURE, REPORT, CHANNEL, CLI, DAEMON, WIRE],
     ),
     Layer {
         tests_may_use: &[CHANNEL],
@@ -341,8 +343,8 @@ pub(crate) const LAYERS: &[Layer] = &[
             "crates/lab/tandem-lab",
             Kind::Adapter,
             &[
-                MCTLS_LAB, COST_LAB, SPLIT_LAB, TESTBED, REPORT, IO, DAEMON, NETSIM, PACKET, STORE,
-                TRACE, TUNNEL, WIRE,
+                MCTLS_LAB, COST_LAB, SPLIT_LAB, TESTBED, REPORT, IO, CLI, DAEMON, NETSIM, PACKET,
+                STORE, TRACE, TUNNEL, WIRE,
             ],
         )
     },
@@ -365,7 +367,7 @@ pub(crate) const LAYERS: &[Layer] = &[
             "tandem-keyserver-io",
             "crates/cost/tandem-keyserver-io",
             Kind::Adapter,
-            &[KEYSERVER, CHANNEL, DAEMON],
+            &[KEYSERVER, CHANNEL, CLI, DAEMON],
         )
     },
     Layer::new(
@@ -406,6 +408,7 @@ pub(crate) const LAYERS: &[Layer] = &[
                 DHT,
                 SPLIT_IO,
                 BARNRAISING,
+                CLI,
                 DAEMON,
                 FILE,
                 TUNNEL_IO,
@@ -433,7 +436,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         "tandem-key-relay",
         "crates/proxy/tandem-key-relay",
         Kind::Program,
-        &[CHANNEL, DAEMON, KEY_LOG, KEY_SOCKET, LINK, RECORD_KEY],
+        &[CHANNEL, CLI, DAEMON, KEY_LOG, KEY_SOCKET, LINK, RECORD_KEY],
     ),
     Layer::new("xtask", "xtask", Kind::Program, &[]),
 ];

@@ -47,13 +47,7 @@ pub(crate) use store::{
 };
 pub(crate) use top::TopArgs;
 
-use std::ffi::OsString;
-
-use clap::error::ErrorKind;
-use clap::{CommandFactory as _, Parser, Subcommand};
-
-use crate::exit::Failure;
-use crate::output;
+use clap::{Parser, Subcommand};
 
 /// Makes TLS cheap on links where bytes are expensive, and never breaks its end-to-end security.
 ///
@@ -127,93 +121,13 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
 }
 
-/// What to do about arguments that clap does not take: help and version are printed, anything else
-/// is one line.
-pub(crate) fn refuse(error: &clap::Error, words: &[OsString]) -> Result<(), Failure> {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => output::print(&error.to_string()),
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            eprint!("{error}");
-            Err(Failure::Shown)
-        }
-        _ => {
-            let words = words.iter().skip(1);
-            let command = command_of(words.map(|word| word.to_string_lossy().into_owned()));
-            Err(Failure::Usage(one_line(&error.to_string(), &command)))
-        }
-    }
-}
-
-/// Clap's paragraphs as one line that ends with the help to read: that of `command`.
-fn one_line(rendered: &str, command: &str) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    for paragraph in rendered.split("\n\n") {
-        let text = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-        let is_hint = text.starts_with("Usage: ") || text.starts_with("For more information");
-        if !text.is_empty() && !is_hint {
-            let text = text
-                .strip_prefix("error: ")
-                .or(text.strip_prefix("tip: "))
-                .unwrap_or(&text);
-            parts.push(text.to_owned());
-        }
-    }
-    format!("{} (see `{command} --help`)", parts.join("; "))
-}
-
-/// The command that these arguments use, `tandem store ls` for instance: not every error of clap's
-/// names it.
-fn command_of(arguments: impl Iterator<Item = String>) -> String {
-    let mut name = "tandem".to_owned();
-    let mut command = Cli::command();
-    for word in arguments {
-        if let Some(below) = command.find_subcommand(&word) {
-            name = format!("{name} {word}");
-            command = below.clone();
-        }
-    }
-    name
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn refused(arguments: &[&str]) -> String {
-        let error = Cli::try_parse_from(arguments).unwrap_err();
-        let words = arguments.iter().skip(1).map(|&word| word.to_owned());
-        one_line(&error.to_string(), &command_of(words))
-    }
+    use clap::CommandFactory as _;
 
     #[test]
     fn the_arguments_hang_together() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_refusal_is_one_line_that_names_what_was_meant_and_where_help_is() {
-        assert_eq!(
-            refused(&["tandem", "client-side", "--lnk", "ppp0"]),
-            "unexpected argument '--lnk' found; a similar argument exists: '--link' (see `tandem client-side --help`)"
-        );
-        assert_eq!(
-            refused(&["tandem", "store", "lss"]),
-            "unrecognized subcommand 'lss'; a similar subcommand exists: 'ls' (see `tandem store --help`)"
-        );
-        assert_eq!(
-            refused(&["tandem", "estimate"]),
-            "the following required arguments were not provided: <FILE> (see `tandem estimate --help`)"
-        );
-        let line = refused(&["tandem", "split", "volunteer", "--sharing", "nobody"]);
-        assert!(line.starts_with("invalid value 'nobody'"), "{line}");
-        assert!(
-            line.ends_with("(see `tandem split volunteer --help`)"),
-            "{line}"
-        );
-        let line = refused(&["tandem", "store", "export", "--format", "x"]);
-        assert!(
-            line.ends_with("(see `tandem store export --help`)"),
-            "{line}"
-        );
     }
 }

@@ -28,9 +28,6 @@ pub(crate) enum Failure {
     /// The command line, or what it names, is wrong.
     #[error("{0}")]
     Usage(String),
-    /// The usage was shown instead of a message.
-    #[error("no command was given")]
-    Shown,
     /// A file that the command line names could not be read or written.
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
@@ -166,7 +163,7 @@ impl Failure {
 /// The exit code of each failure. Every arm is written out: a new failure has to choose.
 fn exit_of(failure: &Failure) -> Exit {
     match failure {
-        Failure::Usage(_) | Failure::Shown => Exit::Usage,
+        Failure::Usage(_) => Exit::Usage,
         Failure::File { source, .. } => Exit::of_file(source),
         Failure::Random(_) => Exit::RunTime,
         Failure::Output(source) => Exit::of_output(source),
@@ -341,14 +338,9 @@ fn exit_of_store(warning: &Warning) -> Exit {
 
 /// Says on standard error what went wrong, in one line, and ends with its code.
 pub(crate) fn report(outcome: Result<ExitCode, Failure>) -> ExitCode {
-    let failure = match outcome {
-        Ok(code) => return code,
-        Err(failure) => failure,
-    };
-    let exit = exit_of(&failure);
-    match failure {
-        Failure::Shown => exit.into(),
-        failure => exit.report("tandem", &failure),
+    match outcome {
+        Ok(code) => code,
+        Err(failure) => exit_of(&failure).report("tandem", &failure),
     }
 }
 
@@ -382,7 +374,6 @@ mod tests {
         let file = |kind| Failure::file(&path(), io_error(kind));
         let table = [
             (Failure::Usage(text()), Exit::Usage),
-            (Failure::Shown, Exit::Usage),
             (Failure::Random(text()), Exit::RunTime),
             (Failure::Unwell(text()), Exit::RunTime),
             (

@@ -20,37 +20,27 @@ mod settings;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 use cli::{Cli, Command};
-use exit::Failure;
 
 /// What `tandem` does.
 #[must_use]
 pub fn proxies() -> ExitCode {
-    exit::report(
-        parse(std::env::args_os().collect()).and_then(|command| match command {
-            Some(command) => command::run(command),
-            None => Ok(ExitCode::SUCCESS),
-        }),
-    )
+    match tandem_cli::parse::<Cli>() {
+        Ok(cli) => exit::report(command::run(cli.command)),
+        Err(code) => code,
+    }
 }
 
 /// What `tandem-split` does: `tandem-split ARGUMENTS` is `tandem split ARGUMENTS`.
 #[must_use]
 pub fn splitting() -> ExitCode {
     let words = ["tandem", "split"].map(OsString::from).into_iter();
-    let words = words.chain(std::env::args_os().skip(1));
-    exit::report(parse(words.collect()).and_then(|command| match command {
-        Some(Command::Split(command)) => command::split(command),
-        Some(_) | None => Ok(ExitCode::SUCCESS),
-    }))
-}
-
-/// The command that these words are; none where help or the version was asked for, and shown.
-fn parse(words: Vec<OsString>) -> Result<Option<Command>, Failure> {
-    match Cli::try_parse_from(&words) {
-        Ok(cli) => Ok(Some(cli.command)),
-        Err(error) => cli::refuse(&error, &words).map(|()| None),
+    let words: Vec<_> = words.chain(std::env::args_os().skip(1)).collect();
+    match tandem_cli::parse_from::<Cli>(&words) {
+        Ok(Cli {
+            command: Command::Split(command),
+        }) => exit::report(command::split(command)),
+        Ok(_) => ExitCode::SUCCESS,
+        Err(code) => code,
     }
 }

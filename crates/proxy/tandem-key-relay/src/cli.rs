@@ -5,10 +5,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
-
-use crate::failure::Failure;
 
 /// Bring handshake keys of TLS 1.3 to a proxy, for programs that cannot do it themselves
 ///
@@ -108,28 +105,4 @@ pub(crate) struct KeylogArgs {
     /// UNIX socket for the keys: the proxy's --handshake-keys, or the relay's
     #[arg(long, value_name = "SOCKET")]
     pub(crate) socket: PathBuf,
-}
-
-/// What to do about arguments that clap does not take: help and version are printed, anything else
-/// is one line.
-pub(crate) fn refuse(error: &clap::Error) -> Result<(), Failure> {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            error.print().map_err(Failure::Output)
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            eprint!("{error}");
-            Err(Failure::Shown)
-        }
-        _ => Err(Failure::Usage(one_line(&error.to_string()))),
-    }
-}
-
-/// Clap's first paragraph as one line that ends with the help to read.
-fn one_line(rendered: &str) -> String {
-    let first = rendered.split("\n\n").next().unwrap_or_default();
-    let words: Vec<&str> = first.split_whitespace().collect();
-    let text = words.join(" ");
-    let text = text.strip_prefix("error: ").unwrap_or(&text);
-    format!("{text} (see `tandem keytap --help`)")
 }

@@ -16,9 +16,6 @@ pub(crate) enum Failure {
     /// The command line, or what it names, is wrong.
     #[error("{0}")]
     Usage(String),
-    /// The usage was shown instead of a message.
-    #[error("no command was given")]
-    Shown,
     /// A file that the command line names cannot be used.
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
@@ -40,9 +37,6 @@ pub(crate) enum Failure {
         what: &'static str,
         source: io::Error,
     },
-    /// Standard output takes no more.
-    #[error("standard output: {0}")]
-    Output(io::Error),
 }
 
 impl Failure {
@@ -62,7 +56,7 @@ impl Failure {
 
     fn exit(&self) -> Exit {
         match self {
-            Self::Usage(_) | Self::Shown | Self::Logging(_) => Exit::Usage,
+            Self::Usage(_) | Self::Logging(_) => Exit::Usage,
             Self::File { source, .. } => Exit::of_file(source),
             Self::Socket(error) => match error.kind() {
                 io::ErrorKind::AddrInUse => Exit::Busy,
@@ -73,7 +67,6 @@ impl Failure {
             Self::Channel(ChannelError::File { source, .. }) => Exit::of_file(source),
             Self::Channel(ChannelError::Content { .. }) => Exit::Usage,
             Self::Channel(ChannelError::System { .. }) => Exit::RunTime,
-            Self::Output(error) => Exit::of_output(error),
         }
     }
 }
@@ -82,7 +75,6 @@ impl Failure {
 pub(crate) fn report(outcome: Result<(), Failure>) -> ExitCode {
     match outcome {
         Ok(()) => Exit::Done.into(),
-        Err(Failure::Shown) => Exit::Usage.into(),
-        Err(failure) => failure.exit().report("tandem-keytap", &failure),
+        Err(failure) => failure.exit().report("tandem keytap", &failure),
     }
 }

@@ -22,17 +22,16 @@ mod relay;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use tandem_daemon::{logging, runtime};
 
 use cli::Command;
 use failure::Failure;
 
 fn main() -> ExitCode {
-    failure::report(match cli::Cli::try_parse() {
-        Ok(cli) => run(&cli.command),
-        Err(error) => cli::refuse(&error),
-    })
+    match tandem_cli::parse::<cli::Cli>() {
+        Ok(cli) => failure::report(run(&cli.command)),
+        Err(code) => code,
+    }
 }
 
 fn run(command: &Command) -> Result<(), Failure> {

@@ -37,7 +37,7 @@ fn what_the_command_line_lacks_is_one_line_with_the_help_to_read() {
         let ran = output(words);
         let errors = String::from_utf8(ran.stderr).expect("text");
         assert_eq!(ran.status.code(), Some(2), "{errors}");
-        assert!(errors.starts_with("tandem-keytap: "), "{errors}");
+        assert!(errors.starts_with("tandem keytap: "), "{errors}");
         assert!(errors.contains(said), "{errors}");
         assert!(errors.contains("--help`"), "{errors}");
         assert_eq!(errors.lines().count(), 1, "{errors}");

@@ -3,7 +3,6 @@
 use std::io;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
 use tandem_daemon::DaemonError;
 use tandem_daemon::exit::Exit;
 use tandem_daemon::logging::LoggingError;
@@ -12,12 +11,9 @@ use tandem_keyserver_io::KeyServerError;
 /// Why the program ends before it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The command line is wrong.
-    #[error("{0}")]
-    Usage(String),
-    /// The usage was shown instead of a message.
-    #[error("no arguments were given")]
-    Shown,
+    /// The log's settings.
+    #[error(transparent)]
+    Logging(#[from] LoggingError),
     /// The key server does not start.
     #[error(transparent)]
     Server(#[from] KeyServerError),
@@ -32,16 +28,10 @@ impl From<DaemonError> for Failure {
     }
 }
 
-impl From<LoggingError> for Failure {
-    fn from(error: LoggingError) -> Self {
-        Self::Usage(error.to_string())
-    }
-}
-
 /// The exit code of each failure.
 fn exit_of(failure: &Failure) -> Exit {
     match failure {
-        Failure::Usage(_) | Failure::Shown => Exit::Usage,
+        Failure::Logging(_) => Exit::Usage,
         Failure::Output(source) => Exit::of_output(source),
         Failure::Server(error) => match error {
             KeyServerError::File { source, .. } => Exit::of_file(source),
@@ -52,32 +42,10 @@ fn exit_of(failure: &Failure) -> Exit {
     }
 }
 
-/// What to do about arguments that clap does not take.
-pub(crate) fn refuse(error: &clap::Error) -> Result<(), Failure> {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            error.print().map_err(Failure::Output)
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            eprint!("{error}");
-            Err(Failure::Shown)
-        }
-        _ => {
-            let text = error.to_string();
-            let first = text.split("\n\n").next().unwrap_or_default();
-            let first = first.strip_prefix("error: ").unwrap_or(first);
-            let first = first.split_whitespace().collect::<Vec<_>>().join(" ");
-            let line = format!("{first}; see tandem keyserver --help");
-            Err(Failure::Usage(line))
-        }
-    }
-}
-
 /// Says on standard error what went wrong, in one line, and ends with its code.
 pub(crate) fn report(outcome: Result<(), Failure>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Shown) => Exit::Usage.into(),
         Err(failure) => exit_of(&failure).report("tandem keyserver", &failure),
     }
 }
@@ -99,8 +67,6 @@ mod tests {
             reason: String::new(),
         };
         for (failure, code) in [
-            (Failure::Usage(String::new()), Exit::Usage),
-            (Failure::Shown, Exit::Usage),
             (
                 Failure::Output(io::ErrorKind::BrokenPipe.into()),
                 Exit::Done,

@@ -11,7 +11,6 @@ mod exit;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use tandem_channel::ChannelKey;
 use tandem_daemon::{logging, runtime};
 use tandem_keyserver_io::{KeyServerError, Loaded, Options};
@@ -20,10 +19,10 @@ use cli::Cli;
 use exit::Failure;
 
 fn main() -> ExitCode {
-    exit::report(match Cli::try_parse() {
-        Ok(cli) => run(cli),
-        Err(error) => exit::refuse(&error),
-    })
+    match tandem_cli::parse::<Cli>() {
+        Ok(cli) => exit::report(run(cli)),
+        Err(code) => code,
+    }
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {

@@ -3,19 +3,12 @@
 use std::io;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
 use tandem_daemon::exit::Exit;
 use tandem_measure_io::MeasureError;
 
 /// Why nothing was measured, or what was is not there.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The command line is wrong.
-    #[error("{0}")]
-    Usage(String),
-    /// The usage was shown instead of a message.
-    #[error("no URL was given")]
-    Shown,
     /// It could not be begun, or its files could not be written.
     #[error(transparent)]
     Measure(#[from] MeasureError),
@@ -33,7 +26,6 @@ pub(crate) enum Failure {
 /// The exit code of each failure.
 fn exit_of(failure: &Failure) -> Exit {
     match failure {
-        Failure::Usage(_) | Failure::Shown => Exit::Usage,
         Failure::Output(source) => Exit::of_output(source),
         Failure::NoAnswer(_) | Failure::Json(_) => Exit::RunTime,
         Failure::Measure(error) => match error {
@@ -49,33 +41,10 @@ fn exit_of(failure: &Failure) -> Exit {
     }
 }
 
-/// What to do about arguments that clap does not take.
-pub(crate) fn refuse(error: &clap::Error) -> Result<(), Failure> {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            error.print().map_err(Failure::Output)
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            eprint!("{error}");
-            Err(Failure::Shown)
-        }
-        _ => {
-            let text = error.to_string();
-            let first = text.split("\n\n").next().unwrap_or_default();
-            let first = first.strip_prefix("error: ").unwrap_or(first);
-            let first = first.split_whitespace().collect::<Vec<_>>().join(" ");
-            Err(Failure::Usage(format!(
-                "{first}; see tandem measure --help"
-            )))
-        }
-    }
-}
-
 /// Says on standard error what went wrong, in one line, and ends with its code.
 pub(crate) fn report(outcome: Result<(), Failure>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Shown) => Exit::Usage.into(),
         Err(failure) => exit_of(&failure).report("tandem measure", &failure),
     }
 }
@@ -91,8 +60,6 @@ mod tests {
             source: kind.into(),
         };
         for (failure, code) in [
-            (Failure::Usage(String::new()), Exit::Usage),
-            (Failure::Shown, Exit::Usage),
             (Failure::NoAnswer(String::new()), Exit::RunTime),
             (
                 Failure::Output(io::ErrorKind::BrokenPipe.into()),

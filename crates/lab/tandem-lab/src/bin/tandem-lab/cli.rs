@@ -7,10 +7,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
-
-use crate::exit::Failure;
 
 /// Try things out on one machine: hosts in network namespaces, an emulated link, experiments
 #[derive(Debug, Parser)]
@@ -537,39 +534,6 @@ pub(crate) struct LinkSpecArgs {
     pub(crate) queue: Option<usize>,
 }
 
-/// What to do about arguments that clap does not take: help and version are printed, anything else
-/// is one line.
-pub(crate) fn refuse(error: &clap::Error) -> Result<(), Failure> {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            error.print().map_err(Failure::Output)
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            eprint!("{error}");
-            Err(Failure::Shown)
-        }
-        _ => Err(Failure::Usage(one_line(&error.to_string()))),
-    }
-}
-
-/// Clap's paragraphs as one line that ends with the command whose help explains more.
-fn one_line(rendered: &str) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    let mut command = "tandem lab".to_owned();
-    for paragraph in rendered.split("\n\n") {
-        let text = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-        if let Some(usage) = text.strip_prefix("Usage: ") {
-            let is_name = |word: &&str| word.starts_with(|first: char| first.is_ascii_lowercase());
-            let words: Vec<&str> = usage.split(' ').take_while(is_name).collect();
-            command = words.join(" ");
-        } else if !text.is_empty() && !text.starts_with("For more information") {
-            let text = text.strip_prefix("error: ").or(text.strip_prefix("tip: "));
-            parts.extend(text.map(str::to_owned));
-        }
-    }
-    format!("{} (see `{command} --help`)", parts.join("; "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -578,15 +542,5 @@ mod tests {
     #[test]
     fn the_arguments_hang_together() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_refusal_is_one_line_that_says_where_help_is() {
-        let refused = Cli::try_parse_from(["tandem-lab", "run", "--trails", "3"]).unwrap_err();
-        assert_eq!(
-            one_line(&refused.to_string()),
-            "unexpected argument '--trails' found; a similar argument exists: '--trials' \
-             (see `tandem lab run --help`)"
-        );
     }
 }

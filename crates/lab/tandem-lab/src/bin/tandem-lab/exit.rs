@@ -1,35 +1,28 @@
 //! What can go wrong in the lab, and the exit code of each. What the codes mean:
 //! [`tandem_daemon::exit`].
 
-use std::io;
 use std::process::ExitCode;
 
 use tandem_daemon::exit::Exit;
+use tandem_daemon::logging::LoggingError;
 use tandem_report::ReportError;
 use tandem_testbed::LabError;
 
 /// Why a command did not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The command line is wrong.
-    #[error("{0}")]
-    Usage(String),
-    /// The usage was shown instead of a message.
-    #[error("no command was given")]
-    Shown,
+    /// The log's settings.
+    #[error(transparent)]
+    Logging(#[from] LoggingError),
     /// The lab itself.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// Standard output takes no more.
-    #[error("standard output: {0}")]
-    Output(io::Error),
 }
 
 /// The exit code of each failure. Every arm is written out: a new failure has to choose.
 fn exit_of(failure: &Failure) -> Exit {
     match failure {
-        Failure::Usage(_) | Failure::Shown => Exit::Usage,
-        Failure::Output(source) => Exit::of_output(source),
+        Failure::Logging(_) => Exit::Usage,
         Failure::Lab(error) => match error {
             LabError::NotRoot
             | LabError::Kernel { .. }
@@ -58,20 +51,16 @@ fn exit_of_report(error: &ReportError) -> Exit {
 
 /// Says on standard error what went wrong, in one line, and ends with its code.
 pub(crate) fn report(outcome: Result<ExitCode, Failure>) -> ExitCode {
-    let failure = match outcome {
-        Ok(code) => return code,
-        Err(failure) => failure,
-    };
-    let exit = exit_of(&failure);
-    match failure {
-        Failure::Shown => exit.into(),
-        failure => exit.report("tandem lab", &failure),
+    match outcome {
+        Ok(code) => code,
+        Err(failure) => exit_of(&failure).report("tandem lab", &failure),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
     use std::path::PathBuf;
 
     fn io_error(kind: io::ErrorKind) -> io::Error {

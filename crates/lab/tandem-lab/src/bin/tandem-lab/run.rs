@@ -25,8 +25,7 @@ use crate::exit::Failure;
 const DEFAULT_LINK: &str = "iridium";
 
 pub(crate) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
-    tandem_daemon::logging::start(Some("warn"), None)
-        .map_err(|error| Failure::Usage(error.to_string()))?;
+    tandem_daemon::logging::start(Some("warn"), None)?;
     let done = |()| ExitCode::SUCCESS;
     match command {
         LabCommand::Demo(arguments) => demo(arguments).map(done),

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
 use tandem_daemon::DaemonError;
 use tandem_daemon::exit::Exit;
 use tandem_daemon::logging::LoggingError;
@@ -11,12 +10,6 @@ use tandem_mc::McError;
 /// Why a command did not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The command line is wrong.
-    #[error("{0}")]
-    Usage(String),
-    /// The usage was shown instead of a message.
-    #[error("no command was given")]
-    Shown,
     /// What the library says.
     #[error(transparent)]
     Mc(#[from] McError),
@@ -43,7 +36,7 @@ impl From<DaemonError> for Failure {
 /// The exit code of each failure.
 fn exit_of(failure: &Failure) -> Exit {
     match failure {
-        Failure::Usage(_) | Failure::Shown | Failure::Logging(_) => Exit::Usage,
+        Failure::Logging(_) => Exit::Usage,
         Failure::Session(_) | Failure::Interrupted | Failure::Json(_) => Exit::RunTime,
         Failure::Mc(error) => match error {
             McError::Argument(_)
@@ -59,31 +52,10 @@ fn exit_of(failure: &Failure) -> Exit {
     }
 }
 
-/// What to do about arguments that clap does not take.
-pub(crate) fn refuse(error: &clap::Error) -> Result<(), Failure> {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            error.print().map_err(|error| McError::Output(error).into())
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            eprint!("{error}");
-            Err(Failure::Shown)
-        }
-        _ => {
-            let text = error.to_string();
-            let first = text.split("\n\n").next().unwrap_or_default();
-            let first = first.strip_prefix("error: ").unwrap_or(first);
-            let first = first.split_whitespace().collect::<Vec<_>>().join(" ");
-            Err(Failure::Usage(format!("{first} (see `tandem mc --help`)")))
-        }
-    }
-}
-
 /// Says on standard error what went wrong, in one line, and ends with its code.
 pub(crate) fn report(outcome: Result<(), Failure>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Shown) => Exit::Usage.into(),
         Err(failure) => exit_of(&failure).report("tandem mc", &failure),
     }
 }
@@ -108,10 +80,8 @@ mod tests {
             setting: "--listen",
             address: ([127, 0, 0, 1], 1).into(),
         };
-        let table: [(Failure, Exit); 14] = [
+        let table: [(Failure, Exit); 12] = [
             (Failure::Interrupted, Exit::RunTime),
-            (Failure::Usage(String::new()), Exit::Usage),
-            (Failure::Shown, Exit::Usage),
             (Failure::Session(String::new()), Exit::RunTime),
             (McError::Argument(String::new()).into(), Exit::Usage),
             (McError::Config(String::new()).into(), Exit::Usage),

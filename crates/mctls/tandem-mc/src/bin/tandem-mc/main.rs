@@ -11,11 +11,9 @@ mod run;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 fn main() -> ExitCode {
-    exit::report(match cli::Cli::try_parse() {
-        Ok(cli) => run::run(cli.command),
-        Err(error) => exit::refuse(&error),
-    })
+    match tandem_cli::parse::<cli::Cli>() {
+        Ok(cli) => exit::report(run::run(cli.command)),
+        Err(code) => code,
+    }
 }
