@@ -96,6 +96,12 @@ put packaging/examples/tunnel-firewall.conf usr/share/doc/tandem/examples/tunnel
 put packaging/examples/trial-certificate usr/share/doc/tandem/examples/trial-certificate 755
 
 "$program" man "$root/man1"
+# Programs of their own write theirs in full, in the place of those that name them.
+for part in keyserver keytap mc; do
+    if [ -e "$root/usr/bin/tandem-$part" ]; then
+        "$root/usr/bin/tandem-$part" --manual "$root/man1"
+    fi
+done
 for page in "$root"/man1/*.1; do
     put_compressed "$page" "usr/share/man/man1/$(basename "$page").gz"
 done

@@ -25,7 +25,8 @@ use cli::{Cli, Command};
 /// What `tandem` does.
 #[must_use]
 pub fn proxies() -> ExitCode {
-    match tandem_cli::parse::<Cli>() {
+    let words: Vec<_> = std::env::args_os().collect();
+    match tandem_cli::parse_from::<Cli>(&words) {
         Ok(cli) => exit::report(command::run(cli.command)),
         Err(code) => code,
     }

@@ -1,5 +1,6 @@
 //! tandem-cli: how each program reads its command line. Help and the version are printed; arguments
-//! that clap does not take are refused in one line.
+//! that clap does not take are refused in one line. Also the manual pages, which have the same text
+//! as the help.
 //!
 //! Is not: the arguments of any program, nor what they mean.
 //!
@@ -7,21 +8,30 @@
 
 #![forbid(unsafe_code)]
 
-use std::ffi::OsString;
+pub mod manual;
+
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Command, Parser};
 use tandem_daemon::exit::Exit;
 
-/// The arguments of this process.
+/// The word before a folder for the manual pages of a program that `tandem` starts.
+const MANUAL_FLAG: &str = "--manual";
+
+/// The arguments of this process, a program that `tandem` starts. `--manual DIR`, which no help
+/// shows, is for the packages.
 ///
 /// # Errors
 /// The process is to end, with this code: help or the version was asked for and is printed, or the
 /// arguments were refused on standard error.
 pub fn parse<T: Parser>() -> Result<T, ExitCode> {
     let words: Vec<_> = std::env::args_os().collect();
-    parse_from(&words)
+    match words.as_slice() {
+        [_, word, directory] if word == MANUAL_FLAG => Err(write_manual(T::command(), directory)),
+        words => parse_from(words),
+    }
 }
 
 /// The arguments in `words`, the first of which is the program.
@@ -30,6 +40,17 @@ pub fn parse<T: Parser>() -> Result<T, ExitCode> {
 /// As of [`parse`].
 pub fn parse_from<T: Parser>(words: &[OsString]) -> Result<T, ExitCode> {
     T::try_parse_from(words).map_err(|error| end(&error, &T::command(), words))
+}
+
+fn write_manual(root: Command, directory: &OsStr) -> ExitCode {
+    let program = name_of(&root).to_owned();
+    match manual::write(root, Some("tandem"), directory.as_ref()) {
+        Ok(()) => Exit::Done.into(),
+        Err((path, source)) => {
+            let why = format!("{}: {source}", path.display());
+            Exit::of_file(&source).report(&program, &why)
+        }
+    }
 }
 
 /// Prints what clap has to say, and gives the code to end with.

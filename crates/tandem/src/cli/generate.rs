@@ -7,9 +7,10 @@ use clap_complete::Shell;
 
 /// Write the manual pages, one for each command
 ///
-/// They have the text of `--help`; for `keytap`, `keyserver`, `mc`, `measure` and `lab`, which are
-/// programs of their own, ask that program. The Debian package has them; elsewhere, put them into a
-/// folder `man1` in a directory of `manpath`.
+/// They have the text of `--help`. Those of `keytap`, `keyserver`, `mc`, `measure` and `lab`, which
+/// are programs of their own, are short; `tandem-mc --manual DIR`, for instance, writes the full
+/// ones. The Debian package has the pages of what it installs; elsewhere, put them into a folder
+/// `man1` in a directory of `manpath`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Example:

@@ -16,7 +16,7 @@ use clap::{ArgGroup, Parser};
 /// when it serves. SIGHUP rereads the settings.
 #[derive(Debug, Parser)]
 #[command(
-    name = "tandem keyserver",
+    name = "tandem-keyserver",
     bin_name = "tandem keyserver",
     version,
     max_term_width = 100,
