@@ -274,6 +274,7 @@ fn exit_of_firewall(error: &FirewallError) -> Exit {
         | FirewallError::MissingKernelFeature { .. } => Exit::Privilege,
         FirewallError::AlreadyRunning { .. } | FirewallError::NoMarkLeft => Exit::Busy,
         FirewallError::Firewall { .. }
+        | FirewallError::Unlisted { .. }
         | FirewallError::Routing { .. }
         | FirewallError::System { .. } => Exit::RunTime,
     }
@@ -668,6 +669,14 @@ mod tests {
                 FirewallError::Firewall {
                     program: text(),
                     reason: text(),
+                }
+                .into(),
+                Exit::RunTime,
+            ),
+            (
+                FirewallError::Unlisted {
+                    program: "iptables",
+                    table: "nat",
                 }
                 .into(),
                 Exit::RunTime,

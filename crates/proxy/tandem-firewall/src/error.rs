@@ -66,6 +66,16 @@ pub enum FirewallError {
         /// What it said.
         reason: String,
     },
+    /// A table cannot be shown, so that rules there could not be looked after.
+    #[error(
+        "{program}-save does not show the table {table}, which has rules that were made with nft; move those to a table of another name (`nft list ruleset` shows them)"
+    )]
+    Unlisted {
+        /// `iptables` or `ip6tables`.
+        program: &'static str,
+        /// The table.
+        table: &'static str,
+    },
     /// Setting or removing routes failed.
     #[error("ip failed: {reason}; see `ip rule` and `ip route show table all`")]
     Routing {

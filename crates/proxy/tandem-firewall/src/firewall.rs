@@ -17,7 +17,8 @@ use crate::guard::Guard;
 use crate::privilege;
 use crate::program::{IP, call, output};
 use crate::rules::{
-    CHAIN_PREFIX, LeftBehind, RuleSet, TRIAL_PREFIX, Trial, free_mark, marks_of_others, tables,
+    CHAIN_PREFIX, LeftBehind, RuleSet, TRIAL_PREFIX, Table, Trial, free_mark, marks_of_others,
+    tables, unlisted,
 };
 
 /// Seconds to wait for another program that is changing the firewall: longer than such a change
@@ -116,7 +117,7 @@ impl Firewall {
     /// Sets `rules`, in place of what an earlier daemon of the same name left.
     ///
     /// # Errors
-    /// One of the programs failed; then nothing of `rules` stays.
+    /// One of the programs failed, or could not show the rules; then nothing of `rules` stays.
     pub fn install(&self, rules: RuleSet) -> Result<InstalledRules, FirewallError> {
         let mut installed = InstalledRules {
             rules,
@@ -124,6 +125,7 @@ impl Firewall {
             guard: None,
         };
         for family in &self.families {
+            listed(*family, &installed.rules)?;
             // Remembered before it is done: removing what is not there is harmless.
             installed.families.push(*family);
             let rules = &installed.rules;
@@ -143,19 +145,23 @@ impl Firewall {
                 }
                 Some(rules.install(&left))
             })?;
+            read_back(*family, rules)?;
         }
         Ok(installed)
     }
 
-    /// Takes away everything that daemons of Tandem have set: the programs that were used, with the
-    /// name of each chain.
+    /// Takes away everything that daemons of Tandem have set.
     ///
     /// # Errors
     /// A program failed.
-    pub fn clear(&self) -> Result<Vec<(&'static str, String)>, FirewallError> {
-        let mut removed = Vec::new();
+    pub fn clear(&self) -> Result<Cleared, FirewallError> {
+        let mut cleared = Cleared::default();
         for family in &self.families {
-            for left in LeftBehind::all(&saved(*family)?) {
+            let saved = saved(*family)?;
+            let unlisted = unlisted(&saved).map(|table| (*family, table));
+            cleared.unlisted.extend(unlisted);
+            let removed = &mut cleared.removed;
+            for left in LeftBehind::all(&saved) {
                 change(*family, |saved| {
                     let mut there = LeftBehind::all(saved).into_iter();
                     Some(there.find(|it| it.chain() == left.chain())?.removal())
@@ -166,19 +172,19 @@ impl Firewall {
                 removed.push((IP, format!("table {table}")));
             }
         }
-        Ok(removed)
+        Ok(cleared)
     }
 
     /// What [`Self::install`] would do, as a shell would be told; then what the end of the daemon
     /// would do.
     ///
     /// # Errors
-    /// The firewall cannot be read.
+    /// The firewall cannot be read, or a table of `rules` cannot be shown.
     pub fn describe(&self, rules: &RuleSet, sight: Sight) -> Result<String, FirewallError> {
         let mut out = String::new();
         for family in &self.families {
             let left = match sight {
-                Sight::Full => LeftBehind::find(rules, &saved(*family)?),
+                Sight::Full => LeftBehind::find(rules, &listed(*family, rules)?),
                 Sight::None => LeftBehind::default(),
             };
             match sight {
@@ -199,6 +205,15 @@ impl Firewall {
         out.push_str(&removal_script(rules, &self.families));
         Ok(out)
     }
+}
+
+/// What [`Firewall::clear`] has done.
+#[derive(Debug, Default)]
+pub struct Cleared {
+    /// What was taken away: the program that did it, and the name of a chain or table.
+    pub removed: Vec<(&'static str, String)>,
+    /// Tables that cannot be shown: what stands there is not known.
+    pub unlisted: Vec<(Family, Table)>,
 }
 
 /// Whether the firewall may be read.
@@ -255,7 +270,8 @@ impl InstalledRules {
     /// that had to be done: once for each of both and each version of IP.
     ///
     /// # Errors
-    /// A program failed.
+    /// A program failed, or cannot show a table of the rules: nothing is set in place of what is
+    /// not seen.
     pub fn restore_missing(&self) -> Result<u64, FirewallError> {
         let mut restored = 0;
         for family in &self.families {
@@ -265,7 +281,7 @@ impl InstalledRules {
                 delivery.install(*family)?;
                 restored += 1;
             }
-            let left = LeftBehind::find(&self.rules, &saved(*family)?);
+            let left = LeftBehind::find(&self.rules, &listed(*family, &self.rules)?);
             if !left.is_whole(&self.rules) {
                 restore(*family, &self.rules.install(&left))?;
                 restored += 1;
@@ -305,32 +321,74 @@ impl Drop for InstalledRules {
 
 /// Removes what is there now.
 fn remove(family: Family, rules: &RuleSet) -> Result<(), FirewallError> {
-    change(family, |saved| {
+    let removed = change(family, |saved| {
         let left = LeftBehind::find(rules, saved);
         (!left.is_empty()).then(|| left.removal())
-    })?;
-    match rules.delivery() {
+    });
+    let removed = removed.and_then(|saved| remove_unlisted(family, rules, &saved));
+    let delivered = match rules.delivery() {
         Some(delivery) => delivery.take_away(family),
         None => Ok(()),
-    }
+    };
+    removed.and(delivered)
 }
 
-/// Gives the kernel what `text` makes of the rules in force. Where that fails because somebody else
-/// has changed them meanwhile, the guard of a daemon that was killed for instance, it is made anew.
-fn change(family: Family, text: impl Fn(&str) -> Option<String>) -> Result<(), FirewallError> {
+/// Removes rules from tables that could be shown when they were set and cannot now.
+fn remove_unlisted(family: Family, rules: &RuleSet, saved: &str) -> Result<(), FirewallError> {
+    rules
+        .unlisted(saved)
+        .map(|table| restore(family, &rules.as_set().removal_of(table)))
+        .fold(Ok(()), Result::and)
+}
+
+/// Gives the kernel what `text` makes of the rules in force, and returns these. Where that fails
+/// because somebody else has changed them meanwhile, the guard of a daemon that was killed for
+/// instance, it is made anew.
+fn change(family: Family, text: impl Fn(&str) -> Option<String>) -> Result<String, FirewallError> {
     let mut before = saved(family)?;
     loop {
         let Some(text) = text(&before) else {
-            return Ok(());
+            return Ok(before);
         };
         let Err(error) = restore(family, &text) else {
-            return Ok(());
+            return Ok(before);
         };
         let after = saved(family)?;
         if ours(&after).eq(ours(&before)) {
             return Err(error);
         }
         before = after;
+    }
+}
+
+/// The rules in force, where every table of `rules` can be shown. Rules in one that cannot would
+/// seem to be missing as long as they are there.
+pub(crate) fn listed(family: Family, rules: &RuleSet) -> Result<String, FirewallError> {
+    let saved = saved(family)?;
+    let hidden = rules.unlisted(&saved).next();
+    match hidden {
+        None => Ok(saved),
+        Some(table) => Err(unseen(family, table)),
+    }
+}
+
+/// Fails if rules that have just been set are there and are not shown; then those of that table are
+/// removed again.
+fn read_back(family: Family, rules: &RuleSet) -> Result<(), FirewallError> {
+    let Some(table) = LeftBehind::find(rules, &saved(family)?).lacking(rules) else {
+        return Ok(());
+    };
+    match restore(family, &rules.as_set().removal_of(table)) {
+        Ok(()) => Err(unseen(family, table)),
+        // They are not there: another program took some out meanwhile. The keeper sets them again.
+        Err(_) => Ok(()),
+    }
+}
+
+fn unseen(family: Family, table: Table) -> FirewallError {
+    FirewallError::Unlisted {
+        program: family.program(),
+        table: table.name(),
     }
 }
 
@@ -341,7 +399,7 @@ fn ours(saved: &str) -> impl Iterator<Item = &str> {
 
 /// What a shell would be told to remove `rules`, as they were set.
 fn removal_script(rules: &RuleSet, families: &[Family]) -> String {
-    let set = LeftBehind::find(rules, &rules.install(&LeftBehind::default()));
+    let set = rules.as_set();
     let mut out = String::new();
     for family in families {
         here_document(&mut out, *family, &set.removal());
@@ -425,8 +483,78 @@ mod tests {
 
     use super::*;
     use crate::link::LinkName;
-    use crate::own_network::in_own_network;
-    use crate::rules::{Owner, Table, TableRules};
+    use crate::own_network::{FOREIGN, add_foreign_rule, in_own_network};
+    use crate::rules::{Owner, TableRules};
+
+    fn redirection() -> RuleSet {
+        let link = LinkName::new("lnk0").expect("a good name");
+        let nat = TableRules {
+            table: Table::Nat,
+            rules: vec!["-p tcp -j REDIRECT --to-ports 9".to_owned()],
+            jumps: vec!["OUTPUT -o lnk0 -p tcp".to_owned()],
+        };
+        RuleSet::new(Owner::Tunnel, &link, vec![nat], Vec::new())
+    }
+
+    /// What is there of ours, once the rule of somebody else is gone that hides it.
+    fn ours_in_nat(family: Family) -> Vec<String> {
+        call(family.program(), &["-t", "nat", "-F", FOREIGN], "").expect("it is there");
+        let saved = saved(family).expect("readable");
+        assert!(saved.contains("*nat\n"), "it can be seen again: {saved}");
+        ours(&saved).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn nothing_is_set_in_a_table_that_cannot_be_shown_and_the_table_is_named() {
+        if !tandem_testkit::has_root_and(&["iptables", "ip6tables"]) {
+            return;
+        }
+        in_own_network(|| {
+            for family in Family::ALL {
+                let firewall = Firewall::here();
+                add_foreign_rule(family, Table::Nat);
+                let refused = firewall
+                    .install(redirection())
+                    .expect_err("it is not shown");
+                let said = refused.to_string();
+                assert!(said.starts_with(family.program()), "{said}");
+                assert!(said.contains("the table nat"), "{said}");
+                let survey = firewall.survey(&redirection(), &[443]);
+                assert_eq!(survey.expect_err("not shown").to_string(), said);
+                let cleared = firewall.clear().expect("the rest can be seen");
+                assert_eq!(cleared.unlisted, [(family, Table::Nat)]);
+                assert_eq!(ours_in_nat(family), Vec::<String>::new());
+                // What stands in other tables is no matter.
+                add_foreign_rule(family, Table::Filter);
+                let installed = firewall.install(redirection()).expect("it can be set");
+                installed.remove().expect("it can be removed");
+                call(family.program(), &["-F", FOREIGN], "").expect("it is there");
+            }
+        });
+    }
+
+    #[test]
+    fn rules_in_a_table_that_can_be_shown_no_more_are_kept_once_and_removed() {
+        if !tandem_testkit::has_root_and(&["iptables", "ip6tables"]) {
+            return;
+        }
+        in_own_network(|| {
+            for family in Family::ALL {
+                let installed = Firewall::here().install(redirection()).expect("it is set");
+                add_foreign_rule(family, Table::Nat);
+                for _ in 0..2 {
+                    let error = installed.restore_missing().expect_err("it is not shown");
+                    assert!(error.to_string().contains("the table nat"), "{error}");
+                }
+                let found = ours_in_nat(family);
+                let jumps = found.iter().filter(|line| line.starts_with("-A OUTPUT"));
+                assert_eq!(jumps.count(), 1, "{found:?}");
+                add_foreign_rule(family, Table::Nat);
+                installed.remove().expect("they can be removed");
+                assert_eq!(ours_in_nat(family), Vec::<String>::new());
+            }
+        });
+    }
 
     #[test]
     fn the_guard_removes_the_rules_of_a_daemon_that_is_gone_and_no_others() {
@@ -434,13 +562,7 @@ mod tests {
             return;
         }
         in_own_network(|| {
-            let link = LinkName::new("lnk0").expect("a good name");
-            let nat = TableRules {
-                table: Table::Nat,
-                rules: vec!["-p tcp -j REDIRECT --to-ports 9".to_owned()],
-                jumps: vec!["OUTPUT -o lnk0 -p tcp".to_owned()],
-            };
-            let rules = RuleSet::new(Owner::Tunnel, &link, vec![nat], Vec::new());
+            let rules = redirection();
             let firewall = Firewall::here();
             call(
                 "iptables",

@@ -25,7 +25,7 @@ mod survey;
 
 pub use error::FirewallError;
 pub use family::Family;
-pub use firewall::{Firewall, InstalledRules, Sight};
+pub use firewall::{Cleared, Firewall, InstalledRules, Sight};
 pub use keeper::RulesKeeper;
 pub use link::{Link, LinkName};
 pub use rules::{LeftBehind, Owner, RuleSet, Table, TableRules, Trial, port_lists};

@@ -52,6 +52,10 @@ impl Table {
         }
     }
 
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|table| table.name() == name)
+    }
+
     /// What sets a jump in a built-in chain of this table.
     fn jump_flag(self) -> &'static str {
         match self {
@@ -184,6 +188,16 @@ impl RuleSet {
         self.tables.iter().any(|rules| rules.table == table)
     }
 
+    /// Those of its tables that `iptables-save` could not show.
+    pub(crate) fn unlisted(&self, saved: &str) -> impl Iterator<Item = Table> {
+        unlisted(saved).filter(move |table| self.has_table(*table))
+    }
+
+    /// What is there once it is set.
+    pub(crate) fn as_set(&self) -> LeftBehind {
+        LeftBehind::find(self, &self.install(&LeftBehind::default()))
+    }
+
     pub(crate) fn delivery(&self) -> Option<Delivery> {
         self.delivery
     }
@@ -202,6 +216,17 @@ pub fn port_lists(ports: &[u16]) -> Vec<String> {
         ports.join(",")
     };
     ports.chunks(PORTS_A_RULE).map(list).collect()
+}
+
+/// The tables that `iptables-save` could not show, by its output: they hold a rule, made with nft,
+/// for which it has no words. It ends well all the same.
+pub(crate) fn unlisted(saved: &str) -> impl Iterator<Item = Table> {
+    saved.lines().filter_map(|line| {
+        let (name, said) = line.strip_prefix("# Table `")?.split_once('\'')?;
+        // Chains that it leaves out are another matter: "contains incompatible base-chains".
+        said.starts_with(" is incompatible")
+            .then(|| Table::named(name))?
+    })
 }
 
 /// One feature of the kernel and a rule that needs it.
@@ -279,9 +304,7 @@ impl LeftBehind {
         let mut table = None;
         for line in saved.lines() {
             if let Some(name) = line.strip_prefix('*') {
-                table = Table::ALL
-                    .into_iter()
-                    .find(|table| table.name() == name.trim());
+                table = Table::named(name.trim());
                 continue;
             }
             let Some(table) = table else { continue };
@@ -319,16 +342,27 @@ impl LeftBehind {
     /// emptying one by its name is no accident.
     #[must_use]
     pub fn is_whole(&self, rules: &RuleSet) -> bool {
-        rules.tables.iter().all(|set| {
+        self.lacking(rules).is_none()
+    }
+
+    /// The first table in which a chain or a jump of `rules` is missing.
+    pub(crate) fn lacking(&self, rules: &RuleSet) -> Option<Table> {
+        let lacking = rules.tables.iter().find(|set| {
             let found = self.in_table(set.table);
-            found.has_chain && found.jumps.len() == set.jumps.len()
-        })
+            !found.has_chain || found.jumps.len() != set.jumps.len()
+        });
+        lacking.map(|set| set.table)
     }
 
     /// The input of `iptables-restore --noflush` that removes it all.
     #[must_use]
     pub fn removal(&self) -> String {
         self.removal_from(|_| true)
+    }
+
+    /// The same, for one table alone: empty if nothing is there.
+    pub(crate) fn removal_of(&self, table: Table) -> String {
+        self.removal_from(|it| it == table)
     }
 
     /// The same, for some tables alone.
@@ -506,6 +540,20 @@ COMMIT
         assert_eq!(taken, 0xc000_0000);
         assert_eq!(free_mark(taken), Some(0x2000_0000));
         assert_eq!(free_mark(u32::MAX), None);
+    }
+
+    #[test]
+    fn tables_that_iptables_cannot_show_are_told_from_those_that_it_shows_in_part() {
+        let saved = "\
+# Table `nat' is incompatible, use 'nft' tool.
+# Table `security' is incompatible, use 'nft' tool.
+# Table `mangle' contains incompatible base-chains, use 'nft' tool to list them.
+*mangle
+-A OUTPUT -m comment --comment \"# Table `raw' is incompatible\" -j ACCEPT
+COMMIT
+";
+        assert_eq!(unlisted(saved).collect::<Vec<_>>(), [Table::Nat]);
+        assert_eq!(rules().unlisted(saved).next(), None, "it has none in nat");
     }
 
     #[test]

@@ -8,7 +8,7 @@
 
 use crate::error::FirewallError;
 use crate::family::Family;
-use crate::firewall::{Firewall, saved, tested, trial_text};
+use crate::firewall::{Firewall, listed, tested, trial_text};
 use crate::program::{IP, path};
 use crate::rules::{CHAIN_PREFIX, LeftBehind, RuleSet, Table};
 
@@ -61,14 +61,14 @@ impl Firewall {
     /// Looks for `rules`, and for what gets in their way where connections to `ports` pass.
     ///
     /// # Errors
-    /// The firewall cannot be read.
+    /// The firewall cannot be read, or a table of `rules` cannot be shown.
     pub fn survey(&self, rules: &RuleSet, ports: &[u16]) -> Result<Survey, FirewallError> {
         let mut survey = Survey {
             in_force: Vec::new(),
             foreign: Vec::new(),
         };
         for family in self.families() {
-            let saved = saved(*family)?;
+            let saved = listed(*family, rules)?;
             let found = LeftBehind::find(rules, &saved);
             let in_force = match (found.is_whole(rules), found.is_empty()) {
                 (true, _) => InForce::All,
@@ -180,6 +180,7 @@ fn takes(words: &[&str], ports: &[u16]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::firewall::saved;
     use crate::link::LinkName;
     use crate::own_network::in_own_network;
     use crate::rules::{Owner, TableRules};

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use tandem_firewall::lock::{Running, StartLock, running};
-use tandem_firewall::{Firewall, privilege};
+use tandem_firewall::{Family, Firewall, Table, privilege};
 
 use crate::error::IoError;
 
@@ -46,6 +46,8 @@ pub struct Done {
     /// Rules that were still there then: the program that took them away, and the name of their
     /// chain.
     pub removed: Vec<(&'static str, String)>,
+    /// Tables that cannot be shown: what stands there is not known.
+    pub unlisted: Vec<(Family, Table)>,
 }
 
 /// A daemon that ran.
@@ -101,12 +103,16 @@ pub fn off() -> Result<Done, IoError> {
     }
     // Nobody sets rules meanwhile.
     let _starting = StartLock::take()?;
-    let removed = Firewall::here().clear()?;
+    let cleared = Firewall::here().clear()?;
     if let Some(telling) = &mut telling {
         // It has had its time; what it does from here on is not waited for.
         let _ = telling.try_wait();
     }
-    Ok(Done { stopped, removed })
+    Ok(Done {
+        stopped,
+        removed: cleared.removed,
+        unlisted: cleared.unlisted,
+    })
 }
 
 /// Has systemd stop the services, which it may take its time for. `None` where it is not there.

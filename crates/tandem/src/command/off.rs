@@ -22,6 +22,15 @@ pub(crate) fn run() -> Result<(), Failure> {
         writeln!(text, "{program}: took the rules of {chain} away")
             .expect("a String takes whatever is written to it");
     }
+    for (family, table) in &done.unlisted {
+        let (program, table) = (family.program(), table.name());
+        writeln!(
+            text,
+            "{program} does not show the table {table}, which has rules that were made with nft: \
+             look there for chains of tandem- (`nft list ruleset`)"
+        )
+        .expect("a String takes whatever is written to it");
+    }
     if text.is_empty() {
         text.push_str("no proxy runs here, and none has left rules\n");
     }

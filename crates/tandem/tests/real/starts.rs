@@ -138,6 +138,22 @@ fn a_firewall_that_refuses_the_rules_half_way_is_left_as_it_was() {
 }
 
 #[test]
+fn rules_that_are_not_shown_are_removed_again_and_their_table_is_named() {
+    if !can_run() {
+        return;
+    }
+    let net = Net::new(Shape::Wire);
+    let hiding = r#""$REAL" "$@" | sed '/^\*mangle/,/^COMMIT/d'"#;
+    for program in ["iptables-save", "ip6tables-save"] {
+        let spec = Spec {
+            under: in_place_of(&net, program, hiding),
+            ..Spec::new(Side::Client, &net)
+        };
+        fails(&net.a, &spec, 1, &[program, "table mangle"]);
+    }
+}
+
+#[test]
 fn each_signal_that_asks_for_the_end_is_a_good_end() {
     if !can_run() {
         return;

@@ -161,7 +161,10 @@ pub(super) fn rules(set: &RuleSet, ports: &[u16], daemon: Daemon) -> Vec<Check> 
 }
 
 fn firewall_error(error: &FirewallError) -> Check {
-    Check::of_error("kernel", error)
+    // That is others' rules, and no fault of the kernel's.
+    let is_hidden = matches!(error, FirewallError::Unlisted { .. });
+    let name = if is_hidden { "firewall" } else { "kernel" };
+    Check::of_error(name, error)
 }
 
 fn foreign(it: &Foreign) -> Check {
