@@ -446,13 +446,23 @@ fn a_dry_run_shows_how_answers_to_clients_addresses_find_back() {
 fn a_dry_run_finds_the_faults_that_a_start_would_find() {
     let pair = Pair::new();
     for (flags, part) in [
-        (["--link", "nosuchlink0"], "nosuchlink0"),
+        (["--link", "no/such"], "no/such"),
         (["--link-rtt", "0"], "link-rtt"),
     ] {
         let more = [&PEER[..], &SOCKS, &flags, &["--dry-run"]].concat();
         let ran = with_key(&pair, "client-side", &more);
         assert!(ran.failed_with(2).contains(part), "{ran:?}");
     }
+}
+
+#[test]
+fn a_link_that_is_not_there_yet_is_warned_of() {
+    let pair = Pair::new();
+    let flags = ["--link", "nosuchlink0", "--dry-run"];
+    let ran = with_key(&pair, "client-side", &[&PEER[..], &flags].concat());
+    assert!(ran.succeeded().contains("-o nosuchlink0"), "{ran:?}");
+    let warned = ran.stderr.contains("no network interface nosuchlink0 now");
+    assert!(warned, "{ran:?}");
 }
 
 #[test]

@@ -33,7 +33,7 @@ use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::{Ip6tOriginalDst, OriginalDst};
 use socket2::{Domain, Protocol, Socket, Type};
 use tandem_firewall::lock::{InstanceLock, StartLock};
-use tandem_firewall::{Firewall, Link, LinkName, Owner, RuleSet, RulesKeeper, Sight, privilege};
+use tandem_firewall::{Firewall, LinkName, Owner, RuleSet, RulesKeeper, Sight, privilege};
 use tandem_queue::QueueError;
 use tandem_queue::queue::{Overflow, PacketQueue};
 use tandem_queue::raw::{RawSockets, Routing};
@@ -87,10 +87,9 @@ pub(super) struct LedTo {
 }
 
 impl<'a> Taken<'a> {
-    /// What is configured, where there is such a link. The other interfaces may come later.
+    /// What is configured. The interfaces may come later: rules know them by their names.
     fn of(config: &'a config::Link) -> Result<Self, TunnelError> {
         let link = LinkName::new(&config.interface)?;
-        Link::find(&link)?;
         if (config.udp, config.intercept) == (Udp::Tunnel, Intercept::Tproxy) {
             let problem = "`tunnel` needs `--intercept redirect`";
             return Err(TunnelError::setting("udp", problem));
@@ -182,11 +181,11 @@ impl Redirect {
     /// Redirects what leaves by the link.
     ///
     /// # Errors
-    /// There is no such interface, another daemon has it, a capability, a program or a feature of
-    /// the kernel is missing.
+    /// Another daemon has the link, a capability, a program or a feature of the kernel is missing.
     pub(super) fn open(config: &config::Link, own: Own) -> Result<Self, TunnelError> {
         let taken = Taken::of(config)?;
         let link = taken.link.clone();
+        warn_if_absent(&link);
         privilege::require()?;
         // Packet mode's lock, too: there is nothing to do for both on one link.
         let instance = InstanceLock::take("client-side", &link)?;
@@ -247,6 +246,17 @@ impl Redirect {
     }
 }
 
+/// Says so where there is no such interface: a modem's comes when it has dialled, and a misspelt
+/// one never.
+fn warn_if_absent(link: &LinkName) {
+    if if_nametoindex(link.as_str()).is_err() {
+        tracing::warn!(
+            "there is no network interface {link} now (`ip link` lists those there are): \
+             connections are taken in as soon as there is one"
+        );
+    }
+}
+
 /// The queue of UDP, and sockets whose packets have this mark.
 fn queued(config: &config::Link, link: &LinkName, mark: u32) -> Result<Queued, QueueError> {
     let overflow = match config.when_down {
@@ -262,9 +272,10 @@ fn queued(config: &config::Link, link: &LinkName, mark: u32) -> Result<Queued, Q
 /// What [`Redirect::open`] would have the firewall do, as input for a shell. Changes nothing.
 ///
 /// # Errors
-/// There is no such interface, or the firewall cannot be read.
+/// The link's name is none, or the firewall cannot be read.
 pub(crate) fn describe(config: &config::Link, own: Own) -> Result<String, TunnelError> {
     let taken = Taken::of(config)?;
+    warn_if_absent(&taken.link);
     let sight = Sight::here()?;
     let free = std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))
         .and_then(|listener| listener.local_addr())
@@ -285,7 +296,7 @@ pub(crate) fn describe(config: &config::Link, own: Own) -> Result<String, Tunnel
 /// mark are not those in force.
 ///
 /// # Errors
-/// There is no such interface.
+/// The link's name is none.
 pub(crate) fn rule_set(config: &config::Link) -> Result<RuleSet, TunnelError> {
     let own = match config.when_down {
         WhenDown::Pass => Own::Spared,

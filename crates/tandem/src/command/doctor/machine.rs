@@ -94,7 +94,7 @@ pub(super) fn tunnel_link(config: &config::Link, daemon: Daemon) -> Vec<Check> {
     }
     checks.push(privilege());
     checks.push(udp(config.udp));
-    // Without the interface there are no rules; that is told above.
+    // Without a good name there are no rules; that is told above.
     if let Ok(set) = tandem_tunnel_io::rule_set(config) {
         checks.extend(rules(&set, &config.ports, daemon));
     }
