@@ -119,10 +119,25 @@ impl Firewall {
     /// # Errors
     /// One of the programs failed, or could not show the rules; then nothing of `rules` stays.
     pub fn install(&self, rules: RuleSet) -> Result<InstalledRules, FirewallError> {
+        self.set(rules, None)
+    }
+
+    /// The same, and another process removes the rules if this one is killed: for rules that do
+    /// harm without their daemon.
+    ///
+    /// # Errors
+    /// As [`Self::install`], or the process cannot be started.
+    pub fn install_guarded(&self, rules: RuleSet) -> Result<InstalledRules, FirewallError> {
+        // Before there are any rules, so that they are never there without it.
+        let guard = Guard::start(&removal_script(&rules, &self.families))?;
+        self.set(rules, Some(guard))
+    }
+
+    fn set(&self, rules: RuleSet, guard: Option<Guard>) -> Result<InstalledRules, FirewallError> {
         let mut installed = InstalledRules {
             rules,
             families: Vec::new(),
-            guard: None,
+            guard,
         };
         for family in &self.families {
             listed(*family, &installed.rules)?;
@@ -248,16 +263,6 @@ pub struct InstalledRules {
 }
 
 impl InstalledRules {
-    /// Has another process remove the rules if this one is killed: for rules that do harm without
-    /// their daemon.
-    ///
-    /// # Errors
-    /// The process cannot be started.
-    pub fn guarded(mut self) -> Result<Self, FirewallError> {
-        self.guard = Some(Guard::start(&removal_script(&self.rules, &self.families))?);
-        Ok(self)
-    }
-
     /// Takes the rules away.
     ///
     /// # Errors
@@ -397,12 +402,15 @@ fn ours(saved: &str) -> impl Iterator<Item = &str> {
     saved.lines().filter(|line| line.contains(CHAIN_PREFIX))
 }
 
-/// What a shell would be told to remove `rules`, as they were set.
+/// What a shell would be told to remove `rules`, as they were set. Each table by itself: from one
+/// in which another program has taken some out nothing is removed.
 fn removal_script(rules: &RuleSet, families: &[Family]) -> String {
     let set = rules.as_set();
     let mut out = String::new();
     for family in families {
-        here_document(&mut out, *family, &set.removal());
+        for table in Table::ALL.into_iter().filter(|it| rules.has_table(*it)) {
+            here_document(&mut out, *family, &set.removal_of(table));
+        }
         if let Some(delivery) = rules.delivery() {
             delivery.describe_removal(&mut out, *family);
         }
@@ -574,7 +582,7 @@ mod tests {
                 let both = Family::ALL.map(|family| saved(family).expect("readable"));
                 both.concat().matches(":tandem-t-lnk0 ").count()
             };
-            let install = || firewall.install(rules.clone())?.guarded();
+            let install = || firewall.install_guarded(rules.clone());
             let mut installed = install().expect("they can be set");
             assert_eq!(chains(), 2);
             installed.guard.as_mut().expect("there is one").finish();

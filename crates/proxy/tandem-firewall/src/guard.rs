@@ -22,8 +22,9 @@ impl Guard {
     /// The shell cannot be started.
     pub(crate) fn start(removal: &str) -> Result<Self, FirewallError> {
         // Signals that a terminal or a service manager sends to a whole group are the daemon's.
+        // systemd's watchdog sends ABRT (systemd.service(5), `WatchdogSignal=`).
         let script = format!(
-            "trap '' HUP INT TERM USR1 USR2\nread -r line\n\
+            "trap '' HUP INT QUIT ABRT TERM USR1 USR2\nread -r line\n\
              PATH=\"$PATH:/usr/sbin:/sbin\"\n{removal}\n"
         );
         Command::new("/bin/sh")
@@ -91,6 +92,8 @@ mod tests {
         let signals = [
             Signal::SIGHUP,
             Signal::SIGINT,
+            Signal::SIGQUIT,
+            Signal::SIGABRT,
             Signal::SIGTERM,
             Signal::SIGUSR1,
             Signal::SIGUSR2,

@@ -45,7 +45,7 @@ impl ReturnPath {
         let rules = rules(&name, mark);
         firewall.try_features(&rules)?;
         // The keeper itself says what it does.
-        let rules = RulesKeeper::start(firewall.install(rules)?.guarded()?, |_| {})?;
+        let rules = RulesKeeper::start(firewall.install_guarded(rules)?, |_| {})?;
         Ok(Self {
             rules,
             _instance: instance,

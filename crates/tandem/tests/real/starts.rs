@@ -5,8 +5,6 @@
 //! (`../cli/daemon.rs`). Root only; skipped, with a message, otherwise.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::support::real;
@@ -32,27 +30,6 @@ fn fails(host: &Host, spec: &Spec, code: i32, words: &[&str]) {
         assert!(said[0].contains(word), "`{word}` in {ended:?}");
     }
     assert_eq!(host.rules_of_tandem(), Vec::<String>::new());
-}
-
-/// A folder with programs that stand before the firewall's own: each is a shell script that gets
-/// the real one's path.
-fn in_place_of(net: &Net, program: &str, script: &str) -> Vec<String> {
-    let folder = net.path(&format!("instead-{program}"));
-    fs::create_dir_all(&folder).expect("a writable folder");
-    let real = ["/usr/sbin", "/sbin", "/usr/bin"]
-        .map(|place| PathBuf::from(place).join(program))
-        .into_iter()
-        .find(|path| path.is_file())
-        .expect("it is installed");
-    let file = folder.join(program);
-    fs::write(
-        &file,
-        format!("#!/bin/sh\nREAL={}\n{script}\n", real.display()),
-    )
-    .expect("writable");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("ours");
-    let path = format!("PATH={}:/usr/sbin:/usr/bin:/sbin:/bin", folder.display());
-    vec!["env".to_owned(), path]
 }
 
 /// Refuses any input with these words, as an old kernel or a broken firewall would, and passes

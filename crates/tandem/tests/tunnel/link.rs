@@ -11,7 +11,7 @@ use std::process::Command;
 use crate::support::{common, real, tunnel_net, tunnel_pair};
 use common::tandem;
 use nix::sys::signal::Signal;
-use real::{Family, TlsVersion, can_run, has, wait_until};
+use real::{Family, Hold, TlsVersion, can_run, has, in_place_of, wait_until};
 use tunnel_net::{Place, off, rules};
 use tunnel_pair::Proxy;
 
@@ -229,6 +229,26 @@ fn rules_that_a_killed_proxy_left_go_at_the_next_start_or_by_tandem_off() {
     assert!(said.contains("client-side"), "{said}");
     assert_eq!(running.end_by_itself(), Some(0));
     assert_eq!(rules(&place.net.a), before);
+}
+
+#[test]
+fn a_proxy_that_is_killed_while_it_sets_its_rules_leaves_none() {
+    if !can_run() {
+        return;
+    }
+    let place = Place::new();
+    let before = rules(&place.net.a);
+    // Those of IPv4 are set by then.
+    let (hold, script) = Hold::of(&place.net, "-A OUTPUT");
+    let under = in_place_of(&place.net, "ip6tables-restore", &script);
+    let mut command = place.client_side_command("store-a");
+    let path = under[1].strip_prefix("PATH=").expect("a variable");
+    let mut proxy = place.net.a.spawn(command.env("PATH", path));
+    hold.wait();
+    assert_ne!(rules(&place.net.a), before);
+    proxy.kill().expect("ours");
+    proxy.wait().expect("ours");
+    wait_until("the rules are gone", || rules(&place.net.a) == before);
 }
 
 #[test]

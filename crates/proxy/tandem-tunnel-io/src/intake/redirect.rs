@@ -200,7 +200,7 @@ impl Redirect {
         let datagrams = marks.answers.map(|mark| queued(config, &link, mark));
         let datagrams = datagrams.transpose()?;
         // The keeper itself says what it does.
-        let rules = RulesKeeper::start(firewall.install(rules)?.guarded()?, |_| {})?;
+        let rules = RulesKeeper::start(firewall.install_guarded(rules)?, |_| {})?;
         Ok(Self {
             rules,
             listeners,

@@ -9,6 +9,7 @@
 
 mod capture;
 mod daemon;
+mod instead;
 mod net;
 mod pki;
 mod programs;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use capture::{Capture, assert_same_streams};
 pub(crate) use daemon::{Daemon, Ended, Pair, PairSpec, Side, Spec};
+pub(crate) use instead::{Hold, in_place_of};
 pub(crate) use net::{Family, Host, Net, Shape, fast, link};
 pub(crate) use pki::{KeyType, Pki, SITE};
 pub(crate) use programs::{Fetch, Fetched, Server, Site, TlsVersion, bytes};
