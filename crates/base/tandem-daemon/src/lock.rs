@@ -7,11 +7,12 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixListener};
 
-use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, socket};
 use nix::unistd::Pid;
 
 /// Held until it is dropped or the process ends.
@@ -47,18 +48,33 @@ pub fn names() -> io::Result<BTreeSet<String>> {
         .collect())
 }
 
+/// Whether any process holds the lock of this name. Asks the kernel, and not that process.
+///
+/// # Errors
+/// As [`names`].
+pub fn is_held(name: &str) -> io::Result<bool> {
+    Ok(names()?.contains(name))
+}
+
 /// The process that holds the lock of this name (`SO_PEERCRED`, unix(7)). `None` if there is none,
-/// or it is in another PID namespace.
+/// it is in another PID namespace, or it has been asked so often that its socket takes no more:
+/// each call leaves a connection there that nobody accepts. So [`is_held`] is for asking often.
 #[must_use]
 pub fn holder(name: &str) -> Option<Pid> {
-    let address = SocketAddr::from_abstract_name(name).ok()?;
-    let stream = UnixStream::connect_addr(&address).ok()?;
+    let address = UnixAddr::new_abstract(name.as_bytes()).ok()?;
+    // Where there is no room for the connection, it fails in place of waiting for some.
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let stream = socket(AddressFamily::Unix, SockType::Stream, flags, None).ok()?;
+    connect(stream.as_raw_fd(), &address).ok()?;
     let credentials = getsockopt(&stream, PeerCredentials).ok()?;
     (credentials.pid() > 0).then(|| Pid::from_raw(credentials.pid()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -67,8 +83,28 @@ mod tests {
         let lock = Lock::take(&name).expect("a socket").expect("nobody else");
         assert!(Lock::take(&name).expect("a socket").is_none());
         assert_eq!(holder(&name), Some(Pid::this()));
-        assert!(names().expect("readable").contains(&name));
+        assert!(is_held(&name).expect("readable"));
         drop(lock);
         assert_eq!(holder(&name), None);
+        assert!(!is_held(&name).expect("readable"));
+    }
+
+    #[test]
+    fn a_lock_whose_socket_takes_no_more_is_seen_without_waiting_for_it() {
+        let name = format!("tandem-test/full/{}", std::process::id());
+        let _lock = Lock::take(&name).expect("a socket").expect("nobody else");
+        let room = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("readable");
+        let room: usize = room.trim().parse().expect("a number");
+        let (tell, told) = mpsc::channel();
+        let asked = name.clone();
+        std::thread::spawn(move || {
+            for _ in 0..=room {
+                let _ = holder(&asked);
+            }
+            tell.send(holder(&asked)).expect("somebody waits");
+        });
+        let found = told.recv_timeout(Duration::from_secs(60));
+        assert_eq!(found.expect("it does not block"), None);
+        assert!(is_held(&name).expect("readable"));
     }
 }

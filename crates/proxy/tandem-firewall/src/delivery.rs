@@ -90,7 +90,7 @@ impl Delivery {
 /// Takes away what daemons of Tandem have set: the numbers of the tables.
 ///
 /// # Errors
-/// `ip` failed.
+/// `ip` failed for one of them; the others are gone all the same.
 pub(crate) fn clear(family: Family) -> Result<Vec<u32>, FirewallError> {
     // Without it nobody has set anything.
     if find(IP).is_none() {
@@ -98,9 +98,8 @@ pub(crate) fn clear(family: Family) -> Result<Vec<u32>, FirewallError> {
     }
     let mut ours = tables(&rules(family)?);
     ours.retain(|table| is_ours(*table));
-    for table in &ours {
-        remove(family, *table)?;
-    }
+    let removed = ours.iter().map(|table| remove(family, *table));
+    removed.fold(Ok(()), Result::and)?;
     Ok(ours.into_iter().collect())
 }
 

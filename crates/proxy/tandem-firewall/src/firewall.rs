@@ -165,29 +165,22 @@ impl Firewall {
         Ok(installed)
     }
 
-    /// Takes away everything that daemons of Tandem have set.
-    ///
-    /// # Errors
-    /// A program failed.
-    pub fn clear(&self) -> Result<Cleared, FirewallError> {
+    /// Takes away everything that daemons of Tandem have set. What fails for one table or version
+    /// of IP is done for the others all the same.
+    #[must_use]
+    pub fn clear(&self) -> Cleared {
         let mut cleared = Cleared::default();
         for family in &self.families {
-            let saved = saved(*family)?;
-            let unlisted = unlisted(&saved).map(|table| (*family, table));
-            cleared.unlisted.extend(unlisted);
-            let removed = &mut cleared.removed;
-            for left in LeftBehind::all(&saved) {
-                change(*family, |saved| {
-                    let mut there = LeftBehind::all(saved).into_iter();
-                    Some(there.find(|it| it.chain() == left.chain())?.removal())
-                })?;
-                removed.push((family.program(), left.chain().to_owned()));
-            }
-            for table in delivery::clear(*family)? {
-                removed.push((IP, format!("table {table}")));
+            cleared.rules(*family);
+            match delivery::clear(*family) {
+                Ok(tables) => {
+                    let tables = tables.into_iter().map(|it| (IP, format!("table {it}")));
+                    cleared.removed.extend(tables);
+                }
+                Err(error) => cleared.failures.push(error),
             }
         }
-        Ok(cleared)
+        cleared
     }
 
     /// What [`Self::install`] would do, as a shell would be told; then what the end of the daemon
@@ -229,6 +222,37 @@ pub struct Cleared {
     pub removed: Vec<(&'static str, String)>,
     /// Tables that cannot be shown: what stands there is not known.
     pub unlisted: Vec<(Family, Table)>,
+    /// What could not be done.
+    pub failures: Vec<FirewallError>,
+}
+
+impl Cleared {
+    /// Takes the rules of a version of IP away, each table by itself.
+    fn rules(&mut self, family: Family) {
+        let saved = match saved(family) {
+            Ok(saved) => saved,
+            Err(error) => return self.failures.push(error),
+        };
+        let unlisted = unlisted(&saved).map(|table| (family, table));
+        self.unlisted.extend(unlisted);
+        for left in LeftBehind::all(&saved) {
+            let tables = Table::ALL.into_iter();
+            let there = tables.filter(|table| !left.removal_of(*table).is_empty());
+            let removed = there.map(|table| {
+                change(family, |saved| {
+                    let there = LeftBehind::of_chain(left.chain(), saved);
+                    Some(there.removal_of(table)).filter(|text| !text.is_empty())
+                })
+            });
+            match removed.fold(Ok(String::new()), Result::and) {
+                Ok(_) => {
+                    let chain = left.chain().to_owned();
+                    self.removed.push((family.program(), chain));
+                }
+                Err(error) => self.failures.push(error),
+            }
+        }
+    }
 }
 
 /// Whether the firewall may be read.
@@ -529,8 +553,9 @@ mod tests {
                 assert!(said.contains("the table nat"), "{said}");
                 let survey = firewall.survey(&redirection(), &[443]);
                 assert_eq!(survey.expect_err("not shown").to_string(), said);
-                let cleared = firewall.clear().expect("the rest can be seen");
+                let cleared = firewall.clear();
                 assert_eq!(cleared.unlisted, [(family, Table::Nat)]);
+                assert!(cleared.failures.is_empty(), "{cleared:?}");
                 assert_eq!(ours_in_nat(family), Vec::<String>::new());
                 // What stands in other tables is no matter.
                 add_foreign_rule(family, Table::Filter);

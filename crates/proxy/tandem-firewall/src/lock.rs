@@ -9,8 +9,10 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tandem_daemon::lock::{Lock, holder};
+use tandem_daemon::lock::{Lock, holder, is_held};
 
 use crate::error::FirewallError;
 use crate::link::LinkName;
@@ -44,8 +46,8 @@ impl InstanceLock {
 /// Process, role and link of a daemon that runs in this network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
-    /// Its process.
-    pub pid: Pid,
+    /// Its process; `None` where the kernel does not say which it is.
+    pub pid: Option<Pid>,
     /// `client-side on ppp0`.
     pub name: String,
     lock: String,
@@ -59,7 +61,11 @@ pub struct Running {
 pub fn running() -> Result<Vec<Running>, FirewallError> {
     let names = tandem_daemon::lock::names()
         .map_err(|error| FirewallError::system("looking for running daemons", error))?;
-    Ok(names.iter().filter_map(|name| Running::by(name)).collect())
+    let running = names.iter().filter_map(|name| Running::by(name));
+    // One that has ended meanwhile has no process either.
+    Ok(running
+        .filter(|daemon| daemon.pid.is_some() || daemon.is_there())
+        .collect())
 }
 
 impl Running {
@@ -67,16 +73,18 @@ impl Running {
     fn by(lock: &str) -> Option<Self> {
         let (role, link) = lock.strip_prefix("tandem/")?.split_once('/')?;
         Some(Self {
-            pid: holder(lock)?,
+            pid: holder(lock),
             name: format!("{role} on {link}"),
             lock: lock.to_owned(),
         })
     }
 
-    /// Whether it still holds its lock.
+    /// Whether it still runs and its lock is held, as far as can be seen. Never waits for it.
     #[must_use]
     pub fn is_there(&self) -> bool {
-        holder(&self.lock) == Some(self.pid)
+        // Another one may have started in its place.
+        let runs = |pid| kill(pid, None::<Signal>) != Err(Errno::ESRCH);
+        self.pid.is_none_or(runs) && is_held(&self.lock).unwrap_or(true)
     }
 }
 
@@ -129,7 +137,7 @@ mod tests {
             .expect("readable")
             .into_iter()
             .filter(|daemon| daemon.name == name && daemon.is_there())
-            .map(|daemon| daemon.pid)
+            .filter_map(|daemon| daemon.pid)
             .collect();
         assert_eq!(found, [Pid::this()]);
         drop(first);

@@ -296,7 +296,7 @@ impl LeftBehind {
         &self.chain
     }
 
-    fn of_chain(chain: &str, saved: &str) -> Self {
+    pub(crate) fn of_chain(chain: &str, saved: &str) -> Self {
         let mut left = Self {
             chain: chain.to_owned(),
             ..Self::default()

@@ -7,15 +7,18 @@
 //! Where systemd runs the daemons it is told first, so that it does not start a killed one anew;
 //! nobody waits for it.
 //!
-//! Invariants: bounded in time, whatever state the daemons are in; a daemon is found by the lock
-//! that it holds, never by a program's name.
+//! Invariants: bounded in time, whatever state the daemons are in; whatever fails, the rules are
+//! removed as far as they can be; a daemon is found by the lock that it holds, never by a program's
+//! name.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tandem_firewall::lock::{Running, StartLock, running};
 use tandem_firewall::{Family, Firewall, Table, privilege};
 
@@ -39,7 +42,7 @@ const SERVICES: [&str; 3] = [
 ];
 
 /// What was done.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Done {
     /// The daemons that ran.
     pub stopped: Vec<Stopped>,
@@ -48,6 +51,8 @@ pub struct Done {
     pub removed: Vec<(&'static str, String)>,
     /// Tables that cannot be shown: what stands there is not known.
     pub unlisted: Vec<(Family, Table)>,
+    /// The first thing that could not be done.
+    pub failure: Option<IoError>,
 }
 
 /// A daemon that ran.
@@ -55,8 +60,8 @@ pub struct Done {
 pub struct Stopped {
     /// Its role and link: `client-side on ppp0`.
     pub name: String,
-    /// Its process number.
-    pub pid: i32,
+    /// Its process number; `None` where the kernel does not say which it is.
+    pub pid: Option<i32>,
     /// How it ended.
     pub ending: Ending,
 }
@@ -68,42 +73,28 @@ pub enum Ending {
     Asked,
     /// By force.
     Killed,
+    /// Not at all.
+    Runs,
 }
 
-/// Ends every daemon of this network namespace and takes their rules away.
+/// Ends every daemon of this network namespace and takes their rules away, as far as it can be
+/// done.
 ///
 /// # Errors
-/// A capability is missing, a daemon is another user's, or the firewall's programs fail.
+/// A capability is missing; then nothing is done.
 pub fn off() -> Result<Done, IoError> {
     privilege::require()?;
     let mut telling = tell_systemd();
-    let running = running()?;
-    let mut stopped = Vec::new();
-    for daemon in &running {
-        send(daemon, Signal::SIGTERM)?;
-    }
-    for daemon in running {
-        let ending = if ends(&daemon) {
-            Ending::Asked
-        } else {
-            send(&daemon, Signal::SIGKILL)?;
-            if !ends(&daemon) {
-                return Err(IoError::system(
-                    "killing a daemon",
-                    std::io::Error::from(std::io::ErrorKind::TimedOut),
-                ));
-            }
-            Ending::Killed
-        };
-        stopped.push(Stopped {
-            name: daemon.name,
-            pid: daemon.pid.as_raw(),
-            ending,
-        });
-    }
-    // Nobody sets rules meanwhile.
-    let _starting = StartLock::take()?;
-    let cleared = Firewall::here().clear()?;
+    let mut failures: Vec<IoError> = Vec::new();
+    let running = running().unwrap_or_else(|error| {
+        failures.push(error.into());
+        Vec::new()
+    });
+    let stopped = stop(running, &mut failures);
+    // Nobody sets rules meanwhile, unless a start takes too long.
+    let _starting = StartLock::take().map_err(|error| failures.push(error.into()));
+    let cleared = Firewall::here().clear();
+    failures.extend(cleared.failures.into_iter().map(IoError::from));
     if let Some(telling) = &mut telling {
         // It has had its time; what it does from here on is not waited for.
         let _ = telling.try_wait();
@@ -112,7 +103,37 @@ pub fn off() -> Result<Done, IoError> {
         stopped,
         removed: cleared.removed,
         unlisted: cleared.unlisted,
+        failure: failures.into_iter().next(),
     })
+}
+
+/// Asks daemons to end, and ends by force those that do not.
+fn stop(running: Vec<Running>, failures: &mut Vec<IoError>) -> Vec<Stopped> {
+    let mut stopped = Vec::new();
+    let mut left = running;
+    for (signal, ending) in [
+        (Signal::SIGTERM, Ending::Asked),
+        (Signal::SIGKILL, Ending::Killed),
+    ] {
+        failures.extend(left.iter().filter_map(|daemon| send(daemon, signal).err()));
+        let (ended, there) = wait(left);
+        left = there;
+        stopped.extend(ended.into_iter().map(|daemon| as_stopped(daemon, ending)));
+    }
+    if !left.is_empty() {
+        let reason = std::io::Error::from(std::io::ErrorKind::TimedOut);
+        failures.push(IoError::system("stopping a daemon", reason));
+    }
+    stopped.extend(left.into_iter().map(|it| as_stopped(it, Ending::Runs)));
+    stopped
+}
+
+fn as_stopped(daemon: Running, ending: Ending) -> Stopped {
+    Stopped {
+        name: daemon.name,
+        pid: daemon.pid.map(Pid::as_raw),
+        ending,
+    }
 }
 
 /// Has systemd stop the services, which it may take its time for. `None` where it is not there.
@@ -131,21 +152,27 @@ fn tell_systemd() -> Option<Child> {
 }
 
 fn send(daemon: &Running, signal: Signal) -> Result<(), IoError> {
-    match kill(daemon.pid, signal) {
+    let Some(pid) = daemon.pid else {
+        return Ok(());
+    };
+    match kill(pid, signal) {
         // It has just ended by itself.
-        Ok(()) | Err(nix::errno::Errno::ESRCH) => Ok(()),
+        Ok(()) | Err(Errno::ESRCH) => Ok(()),
         Err(errno) => Err(IoError::system("stopping a daemon", errno)),
     }
 }
 
-/// Whether it lets go of its lock in time.
-fn ends(daemon: &Running) -> bool {
+/// Waits until they let go of their locks: those that did in time, and those that did not.
+fn wait(mut running: Vec<Running>) -> (Vec<Running>, Vec<Running>) {
     let start = Instant::now();
-    while daemon.is_there() {
-        if start.elapsed() > PATIENCE {
-            return false;
+    let mut ended = Vec::new();
+    loop {
+        let (left, gone): (Vec<_>, Vec<_>) = running.into_iter().partition(Running::is_there);
+        ended.extend(gone);
+        if left.is_empty() || start.elapsed() > PATIENCE {
+            return (ended, left);
         }
+        running = left;
         thread::sleep(PAUSE);
     }
-    true
 }

@@ -14,8 +14,13 @@ pub(crate) fn run() -> Result<(), Failure> {
         let how = match stopped.ending {
             Ending::Asked => "stopped",
             Ending::Killed => "did not stop and was killed",
+            Ending::Runs => "could not be stopped",
         };
-        writeln!(text, "{} (process {}) {how}", stopped.name, stopped.pid)
+        let process = match stopped.pid {
+            Some(pid) => format!("process {pid}"),
+            None => "of an unknown process".to_owned(),
+        };
+        writeln!(text, "{} ({process}) {how}", stopped.name)
             .expect("a String takes whatever is written to it");
     }
     for (program, chain) in &done.removed {
@@ -31,8 +36,13 @@ pub(crate) fn run() -> Result<(), Failure> {
         )
         .expect("a String takes whatever is written to it");
     }
-    if text.is_empty() {
+    if text.is_empty() && done.failure.is_none() {
         text.push_str("no proxy runs here, and none has left rules\n");
     }
-    output::print(&text)
+    // Any program may take a lock, by a name of its own.
+    output::print(&output::harmless(&text))?;
+    match done.failure {
+        Some(error) => Err(error.into()),
+        None => Ok(()),
+    }
 }

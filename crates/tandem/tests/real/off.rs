@@ -62,6 +62,29 @@ fn everything_is_off_after_one_command_whatever_state_it_was_in() {
 }
 
 #[test]
+fn a_proxy_that_cannot_be_stopped_is_named_and_its_rules_go_all_the_same() {
+    if !can_run() {
+        return;
+    }
+    let net = Net::new(Shape::Wire);
+    let before = rules(&net.a);
+    let daemon = Daemon::start(&net.a, &Spec::new(Side::Client, &net));
+    daemon.signal(Signal::SIGSTOP);
+    // Connections that nobody accepts: once there is no room for more, the kernel does not say who
+    // listens.
+    net.a
+        .inside(|| while tandem_daemon::lock::holder("tandem/client-side/link0").is_some() {});
+    let off = ["60", env!("CARGO_BIN_EXE_tandem"), "off"];
+    let output = net.a.output(Command::new("timeout").args(off));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let named = "client-side on link0 (of an unknown process) could not be stopped\n";
+    assert!(said.contains(named), "{said}");
+    assert!(said.contains("the rules of tandem-c-link0 away"), "{said}");
+    assert_eq!(rules(&net.a), before);
+}
+
+#[test]
 fn the_service_manager_is_told_so_that_it_starts_nothing_anew() {
     if !can_run() {
         return;
