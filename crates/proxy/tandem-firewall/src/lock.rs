@@ -16,6 +16,7 @@ use tandem_daemon::lock::{Lock, holder, is_held};
 
 use crate::error::FirewallError;
 use crate::link::LinkName;
+use crate::rules::Owner;
 
 /// How long one start waits for another: two dozen runs of `iptables` on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -32,8 +33,7 @@ impl InstanceLock {
     /// # Errors
     /// Another daemon has it, or the system refuses a lock.
     pub fn take(role: &'static str, link: &LinkName) -> Result<Self, FirewallError> {
-        let name = format!("tandem/{role}/{link}");
-        match take(&name)? {
+        match take(&name(role, link.as_str()))? {
             Some(listener) => Ok(Self(listener)),
             None => Err(FirewallError::AlreadyRunning {
                 role,
@@ -41,6 +41,20 @@ impl InstanceLock {
             }),
         }
     }
+}
+
+fn name(role: &str, link: &str) -> String {
+    format!("tandem/{role}/{link}")
+}
+
+/// Whether a daemon runs here whose chains would have this name.
+#[must_use]
+pub fn has_daemon(chain: &str) -> bool {
+    let lock = Owner::ALL.iter().find_map(|owner| {
+        let link = chain.strip_prefix(owner.prefix())?;
+        Some(name(owner.role(), link))
+    });
+    lock.is_some_and(|lock| is_held(&lock).unwrap_or(false))
 }
 
 /// Process, role and link of a daemon that runs in this network namespace.

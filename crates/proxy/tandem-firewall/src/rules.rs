@@ -87,6 +87,14 @@ impl Owner {
         Owner::TunnelOut,
     ];
 
+    /// `client-side` or `server-side`.
+    pub(crate) fn role(self) -> &'static str {
+        match self {
+            Owner::ClientSide | Owner::Tunnel => "client-side",
+            Owner::ServerSide | Owner::TunnelOut => "server-side",
+        }
+    }
+
     /// How the names of its chains begin.
     #[must_use]
     pub fn prefix(self) -> &'static str {

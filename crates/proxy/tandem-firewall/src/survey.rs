@@ -27,7 +27,7 @@ pub struct Survey {
 /// How much of a daemon's rules is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InForce {
-    /// All chains and all jumps to them.
+    /// All chains and all jumps to them, and the routes that they need.
     All,
     /// Some.
     Part,
@@ -70,7 +70,12 @@ impl Firewall {
         for family in self.families() {
             let saved = listed(*family, rules)?;
             let found = LeftBehind::find(rules, &saved);
-            let in_force = match (found.is_whole(rules), found.is_empty()) {
+            let is_delivered = match rules.delivery() {
+                Some(delivery) => delivery.is_whole(*family)?,
+                None => true,
+            };
+            let is_whole = is_delivered && found.is_whole(rules);
+            let in_force = match (is_whole, found.is_empty()) {
                 (true, _) => InForce::All,
                 (false, false) => InForce::Part,
                 (false, true) => InForce::None,

@@ -6,7 +6,7 @@ use std::fs;
 use std::time::SystemTime;
 
 use tandem_firewall::{
-    Firewall, FirewallError, Foreign, InForce, Link, LinkName, RuleSet, Trouble, privilege,
+    Firewall, FirewallError, Foreign, InForce, Link, LinkName, RuleSet, Trouble, lock, privilege,
 };
 use tandem_tunnel_io::config;
 
@@ -136,24 +136,27 @@ pub(super) fn rules(set: &RuleSet, ports: &[u16], daemon: Daemon) -> Vec<Check> 
     };
     let is_all = |wanted| survey.in_force.iter().all(|(_, found)| *found == wanted);
     let chain = set.chain();
-    let own = match daemon {
-        Daemon::Answers if is_all(InForce::All) => {
-            Check::ok("rules", format!("{chain} is in force"))
-        }
-        Daemon::Answers => Check::problem(
+    // One without an admin port, or with another than was said, runs all the same.
+    let runs = daemon == Daemon::Answers || lock::has_daemon(chain);
+    let own = if runs && is_all(InForce::All) {
+        Check::ok("rules", format!("{chain} is in force"))
+    } else if runs {
+        Check::problem(
             "rules",
             format!("{chain} is not whole: another program took rules out"),
             "the proxy sets them again within ten seconds; make the other program load before it",
-        ),
-        Daemon::IsSilent if is_all(InForce::None) => match firewall.test_features(set) {
+        )
+    } else if is_all(InForce::None) {
+        match firewall.test_features(set) {
             Ok(()) => Check::ok("kernel", "it takes every rule that the proxy sets"),
             Err(error) => firewall_error(&error),
-        },
-        Daemon::IsSilent => Check::warning(
+        }
+    } else {
+        Check::warning(
             "rules",
-            format!("{chain} is there, and no proxy answers: a killed one left it"),
+            format!("{chain} is there, and no proxy runs: a killed one left it"),
             "start the proxy, or take the rules away with `tandem off`",
-        ),
+        )
     };
     let mut checks = vec![own];
     checks.extend(survey.foreign.iter().map(foreign));
@@ -196,8 +199,41 @@ fn foreign(it: &Foreign) -> Check {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
+    use nix::sched::{CloneFlags, unshare};
+    use tandem_firewall::lock::InstanceLock;
+
     use super::super::report::Verdict;
     use super::*;
+
+    #[test]
+    fn rules_of_a_proxy_that_runs_and_is_silent_are_not_taken_for_remains() {
+        if !tandem_testkit::has_root_and(&["ip", "iptables", "ip6tables"]) {
+            return;
+        }
+        let checked = std::thread::spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNET).expect("root may");
+            let lo = |state| {
+                let words = ["link", "set", "lo", state];
+                let set = Command::new("ip").args(words).status();
+                assert!(set.expect("it runs").success());
+            };
+            lo("up");
+            let set = tandem_tunnel_io::server_side_rule_set(4433).expect("a good port");
+            let installed = Firewall::here().install(set.clone());
+            let _installed = installed.expect("they can be set");
+            let verdict = || rules(&set, &[], Daemon::IsSilent).remove(0).verdict;
+            assert_eq!(verdict(), Verdict::Warning);
+            let link = LinkName::new("4433").expect("a good name");
+            let _lock = InstanceLock::take("server-side", &link).expect("nobody else");
+            assert_eq!(verdict(), Verdict::Ok);
+            // The routes that the rules need go with it.
+            lo("down");
+            assert_eq!(verdict(), Verdict::Problem);
+        });
+        checked.join().expect("the checks hold");
+    }
 
     #[test]
     fn a_link_that_is_not_there_is_a_problem_and_lo_is_none() {
