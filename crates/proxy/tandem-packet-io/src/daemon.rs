@@ -3,14 +3,16 @@
 //!
 //! Is not: a decision on a packet ([`Engine`]), nor set-up of logging; the binary does that.
 //!
-//! Invariants: rules are the last thing that is set and the first that is taken away, so they never
-//! lead to a queue that nobody reads for longer than a start takes, and `--queue-bypass` covers
-//! that; whatever ends the loop, an error or a panic, the rules go and the packets that
-//! wait are let go.
+//! Invariants: rules are the last thing that is set and the first that is taken away, and the queue
+//! to which they lead is read from before the first is set until after the last is gone; whatever
+//! ends the loop, an error or a panic, the rules go and the packets that wait are let go.
 
 mod event_loop;
 
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::thread;
 
 use tandem_firewall::lock::{InstanceLock, StartLock};
 use tandem_firewall::{Firewall, Link, RuleSet, RulesKeeper, Sight, privilege};
@@ -164,36 +166,65 @@ fn start<E: Engine>(
     let overdue = config.limits.hold_time;
     let mut event_loop = EventLoop::new(engine, injector, Counting::on(&board), marks, overdue);
 
-    let rules = RulesKeeper::start(firewall.install(rules)?, move |restored| {
-        board.count(Tally::RulesRestored, restored);
-    })?;
-    drop(starting);
-    tracing::info!(
-        role = role_name(config.role),
-        link = config.link.as_str(),
-        mode = config.mode.name(),
-        mode_reason = config.mode_reason,
-        queue = config.queue,
-        admin = address.map(tracing::field::display),
-        "ready"
-    );
-    manager.ready(&format!("{} on {}", role_name(config.role), config.link));
-    ready();
+    let pair = || UnixStream::pair().map_err(|error| IoError::system("opening a socket", error));
+    let (setting, removing) = (pair()?, pair()?);
+    // On a panic the rules go with their owner.
+    let outcome = catch_unwind(AssertUnwindSafe(|| -> Result<(), IoError> {
+        let mut read = |end: BorrowedFd<'_>| event_loop.run(&mut queue, end, &manager);
+        let (installed, outcome) = beside(setting, || firewall.install(rules), &mut read);
+        let rules = RulesKeeper::start(installed?, move |restored| {
+            board.count(Tally::RulesRestored, restored);
+        })?;
+        outcome?;
+        drop(starting);
+        tracing::info!(
+            role = role_name(config.role),
+            link = config.link.as_str(),
+            mode = config.mode.name(),
+            mode_reason = config.mode_reason,
+            queue = config.queue,
+            admin = address.map(tracing::field::display),
+            "ready"
+        );
+        manager.ready(&format!("{} on {}", role_name(config.role), config.link));
+        ready();
 
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        event_loop.run(&mut queue, &signals, &manager)
+        let outcome = read(signals.as_fd());
+        manager.stopping();
+        let (removed, last) = beside(removing, || rules.remove(), &mut read);
+        outcome.and(last).and(removed.map_err(IoError::from))
     }));
-    manager.stopping();
-    let removed = rules.remove();
     match outcome {
         Ok(outcome) => {
             event_loop.finish(&mut queue);
-            outcome.and(removed.map_err(IoError::from))
+            outcome
         }
         Err(panic) => {
+            manager.stopping();
             // The engine is in an unknown state: its packets go without it.
             event_loop.let_all_go(&mut queue);
             resume_unwind(panic)
         }
     }
+}
+
+/// Does `work` on a thread of its own, and `meanwhile` beside it. That gets one end of the pair;
+/// the other is closed when the work is done.
+fn beside<T: Send, U>(
+    (end, working): (UnixStream, UnixStream),
+    work: impl FnOnce() -> T + Send,
+    meanwhile: impl FnOnce(BorrowedFd<'_>) -> U,
+) -> (T, U) {
+    thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            let done = work();
+            drop(working);
+            done
+        });
+        let met = meanwhile(end.as_fd());
+        match thread.join() {
+            Ok(done) => (done, met),
+            Err(panic) => resume_unwind(panic),
+        }
+    })
 }

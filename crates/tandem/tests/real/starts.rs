@@ -149,6 +149,45 @@ fn each_signal_that_asks_for_the_end_is_a_good_end() {
 }
 
 #[test]
+fn connections_are_made_while_rules_are_set_and_while_they_are_removed() {
+    if !can_run() {
+        return;
+    }
+    let net = Net::new(Shape::Wire);
+    let file = bytes(3_000);
+    Server::publish(&net, "file", &file);
+    let _nginx = Server::nginx(&net, &net.server, &Site::default());
+    let fetch = Fetch::new(net.server_address(Family::V4), "file").limit(20);
+    // Those of IPv4 are set, and those of IPv6 take their time.
+    let (hold, script) = Hold::of(&net, "-A POSTROUTING");
+    let spec = Spec {
+        under: in_place_of(&net, "ip6tables-restore", &script),
+        ..Spec::new(Side::Client, &net)
+    };
+    let daemon = std::thread::scope(|scope| {
+        let starting = scope.spawn(|| Daemon::start(&net.a, &spec));
+        hold.wait();
+        fetch.curl(&net.client).is(&file);
+        drop(hold);
+        starting.join().expect("it starts")
+    });
+    assert_eq!(daemon.end(Signal::SIGTERM).code, Some(0));
+
+    let (hold, script) = Hold::of(&net, "-D POSTROUTING");
+    let spec = Spec {
+        under: in_place_of(&net, "iptables-restore", &script),
+        ..Spec::new(Side::Client, &net)
+    };
+    let daemon = Daemon::start(&net.a, &spec);
+    daemon.signal(Signal::SIGTERM);
+    hold.wait();
+    fetch.curl(&net.client).is(&file);
+    drop(hold);
+    assert_eq!(daemon.end_by_itself().code, Some(0));
+    assert_eq!(net.a.rules_of_tandem(), Vec::<String>::new());
+}
+
+#[test]
 fn a_good_end_in_the_middle_of_handshakes_costs_no_connection() {
     if !can_run() {
         return;

@@ -7,7 +7,7 @@
 //! engine's order; nothing here waits but for packets, signals and the time.
 
 use std::collections::BTreeMap;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant as StdInstant, SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
@@ -28,7 +28,6 @@ use crate::inject::Injector;
 use crate::metrics::{Counting, Tally};
 
 use tandem_daemon::service_manager::ServiceManager;
-use tandem_daemon::signals::Signals;
 
 /// Between two rounds of what is not urgent: what the store asks for.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -99,25 +98,25 @@ impl<E: Engine> EventLoop<E> {
         }
     }
 
-    /// Runs until a signal arrives.
+    /// Runs until there is something to read at `end`, or its other end is closed.
     pub(super) fn run(
         &mut self,
         queue: &mut PacketQueue,
-        signals: &Signals,
+        end: BorrowedFd<'_>,
         manager: &ServiceManager,
     ) -> Result<(), IoError> {
         loop {
             let wait = self.time_to_wait();
             let mut sources = [
                 PollFd::new(queue.as_fd(), PollFlags::POLLIN),
-                PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+                PollFd::new(end, PollFlags::POLLIN),
             ];
             match ppoll(&mut sources, Some(TimeSpec::from(wait)), None) {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(errno) => return Err(IoError::system("waiting for packets", errno)),
             }
-            let [from_queue, from_signals] = sources.map(|source| source.any().unwrap_or(true));
-            if from_signals && signals.have_arrived() {
+            let [from_queue, is_over] = sources.map(|source| source.any().unwrap_or(true));
+            if is_over {
                 return Ok(());
             }
             if from_queue {
