@@ -196,8 +196,9 @@ pub(crate) struct TunnelClientArgs {
     ///
     /// `pass`: they go to their servers from here, as without Tandem; they use the tunnel again
     /// when it is up. `fail`: they wait for the tunnel, a minute or (on a slow link) longer, and
-    /// are reset; for links that must not be used directly. Connections by `--socks` and
-    /// `--http-proxy` always wait.
+    /// are reset; for links that must not be used directly. That protects while the proxy runs: see
+    /// the guide for firewall rules that stay. Connections by `--socks` and `--http-proxy` always
+    /// wait.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["pass", "fail"]), hide_possible_values = true)]
     pub(crate) when_down: Option<String>,
 

@@ -175,7 +175,11 @@ fn behind_a_firewall_that_drops_by_default_the_rules_of_the_guide_are_enough_and
         .iter()
         .filter_map(|command| command.strip_prefix("iptables "))
         // Those are about connections that a tunnel takes in.
-        .filter(|rule| !rule.contains("--ctstate DNAT") && !rule.contains("addrtype"))
+        .filter(|rule| {
+            !["--ctstate DNAT", "addrtype", "REJECT"]
+                .iter()
+                .any(|it| rule.contains(it))
+        })
         .collect();
     // Two blocks of the same length: A's and B's.
     let (for_a, for_b) = rules.split_at(rules.len() / 2);

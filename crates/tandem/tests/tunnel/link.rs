@@ -252,6 +252,36 @@ fn a_proxy_that_is_killed_while_it_sets_its_rules_leaves_none() {
 }
 
 #[test]
+fn the_rules_of_the_guide_keep_connections_off_the_link_without_a_proxy_alone() {
+    if !can_run() {
+        return;
+    }
+    let guide = include_str!("../../../../docs/operating.md");
+    let lines = guide.lines().map(str::trim);
+    let standing = lines.filter(|line| line.ends_with("-j REJECT --reject-with tcp-reset"));
+    let standing: Vec<&str> = standing.collect();
+    assert_eq!(standing.len(), 2, "of FORWARD and of OUTPUT");
+    let place = Place::new();
+    let b = place.net.b_address(Family::V4).to_string();
+    for line in standing {
+        let line = line.replace("ppp0", "link0").replace("192.0.2.1", &b);
+        place.net.a.run(&line);
+    }
+    let _server_side = place.server_side();
+    let client_side = place.client_side();
+    let fetch = place.fetch(TlsVersion::Tls12);
+    let hosts = [&place.net.client, &place.net.a];
+    for host in hosts {
+        fetch.curl(host).is(&place.page);
+    }
+    assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
+    for host in hosts {
+        let refused = fetch.clone().limit(10).curl(host);
+        assert_ne!(refused.code, Some(0), "{refused:?}");
+    }
+}
+
+#[test]
 fn a_second_proxy_on_the_same_link_is_told_so() {
     if !can_run() {
         return;

@@ -186,6 +186,12 @@ impl Redirect {
         let taken = Taken::of(config)?;
         let link = taken.link.clone();
         warn_if_absent(&link);
+        if (config.when_down, config.udp) == (WhenDown::Fail, Udp::Pass) {
+            tracing::warn!(
+                "UDP to the same ports, such as HTTP/3, uses {link} directly in spite of --when-down fail: \
+                 see --udp"
+            );
+        }
         privilege::require()?;
         // Packet mode's lock, too: there is nothing to do for both on one link.
         let instance = InstanceLock::take("client-side", &link)?;
