@@ -625,7 +625,7 @@ fn udp_that_would_leave_by_the_link_is_rejected_at_once() {
         let listening = listening.expect("a free port");
         listening.set_nonblocking(true).expect("ours");
         net.inside(GATEWAY, async || {
-            let redirect = Redirect::open(&link, Own::None).expect("it can be set");
+            let redirect = once_free(|| Redirect::open(&link, Own::None)).await;
             let client = asking(&net, CLIENT, server).expect("it can be sent");
             let refused = loop {
                 let refused = client.recv(&mut [0; 16]).expect_err("nobody answers");
@@ -934,7 +934,7 @@ fn what_goes_to_the_server_side_is_left_alone() {
                 peer,
                 ..configured("lnk0", &[443])
             };
-            let mut redirect = Redirect::open(&link, Own::None).expect("it can be set");
+            let mut redirect = once_free(|| Redirect::open(&link, Own::None)).await;
             let listeners = redirect.take_listeners();
             for host in hosts {
                 // Nobody listens there.
