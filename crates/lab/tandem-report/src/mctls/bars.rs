@@ -259,7 +259,8 @@ mod tests {
 
     fn verdict(rows: &[McRow], id: &str) -> (Option<f64>, String) {
         let bars = check(rows);
-        let bar = bars.iter().find(|bar| bar.id == id).unwrap();
+        let bar = bars.iter().find(|bar| bar.id == id);
+        let bar = bar.expect("there is such a bar");
         (bar.measured, bar.verdict())
     }
 
