@@ -4,6 +4,7 @@
 //!
 //! Invariant: it ends with the value that stands for it.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -44,13 +45,13 @@ pub(crate) struct Resolver {
 impl Resolver {
     /// At this address, in the network namespace of the caller; and at these other UDP ports.
     pub(crate) fn start(address: SocketAddr, more: &[u16]) -> Self {
-        let tcp = TcpListener::bind(address).expect("a free port");
+        let (tcp, first) = both(address);
         let address = tcp.local_addr().expect("bound");
-        let ports = [&[address.port()], more].concat();
-        let udp: Vec<UdpSocket> = ports
-            .into_iter()
-            .map(|port| UdpSocket::bind((address.ip(), port)).expect("a free port"))
-            .collect();
+        let mut udp = vec![first];
+        let others = more
+            .iter()
+            .map(|port| UdpSocket::bind((address.ip(), *port)));
+        udp.extend(others.map(|socket| socket.expect("a free port")));
         tcp.set_nonblocking(true).expect("ours");
         for socket in &udp {
             socket.set_nonblocking(true).expect("ours");
@@ -99,6 +100,19 @@ impl Drop for Resolver {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
+        }
+    }
+}
+
+/// Both protocols at one port; where any port will do, one that is free in both.
+fn both(address: SocketAddr) -> (TcpListener, UdpSocket) {
+    loop {
+        let tcp = TcpListener::bind(address).expect("a free port");
+        match UdpSocket::bind(tcp.local_addr().expect("bound")) {
+            Ok(udp) => return (tcp, udp),
+            // Someone else has this one in UDP alone.
+            Err(error) if address.port() == 0 && error.kind() == ErrorKind::AddrInUse => {}
+            Err(error) => panic!("a free port: {error}"),
         }
     }
 }
