@@ -24,7 +24,7 @@ pub enum FirewallError {
     /// A capability is missing. Fault: how the program was started.
     #[error(
         "missing capabilities: {missing}; run it as root, or let systemd grant them \
-         (/usr/share/doc/tandem/examples/tunnel-firewall.conf)"
+         (in tunnel mode: /usr/share/doc/tandem/examples/tunnel-firewall.conf)"
     )]
     MissingCapability {
         /// The names of those that are missing.
