@@ -543,6 +543,7 @@ fn parties(terms: &Terms) -> Vec<ViaArgument> {
             name: one.name.clone(),
         },
         grants: Grants::Some(Vec::new()),
+        found_by: None,
     });
     parties.collect()
 }

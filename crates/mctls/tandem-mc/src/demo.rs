@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::certificates::{Authority, For};
 use crate::cheat::Cheat;
+use crate::discover::Discovery;
 use crate::error::McError;
 use crate::get::{Less, Url, Wanted, get};
 use crate::layout::Kind;
@@ -77,6 +78,7 @@ impl Stage {
             url: Url::parse(&format!("https://{SITE}{path}")).map_err(McError::Argument)?,
             connect: Some(self.server.address.to_string()),
             via: via.to_vec(),
+            discovery: Discovery::default(),
             contexts: 4,
             trust: authorities(&self.authority.cert())?,
             headers: Vec::new(),

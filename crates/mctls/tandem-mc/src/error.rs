@@ -33,6 +33,9 @@ pub enum McError {
     /// A port, or what else a daemon needs.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
+    /// A middlebox that has to be discovered was not.
+    #[error("{0}")]
+    Discovery(String),
     /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] mctls_io::Error),

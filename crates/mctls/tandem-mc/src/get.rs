@@ -15,6 +15,7 @@ use mctls_io::{
 };
 use rustls::RootCertStore;
 
+use crate::discover::{Discovery, Missing, blamed};
 use crate::error::McError;
 use crate::http::{Event, Head, Messages, Reader, Side, Wrong};
 use crate::layout::{ALL, FOUR, Layout, OFFERS, part_of};
@@ -74,6 +75,12 @@ impl Url {
         &self.address
     }
 
+    /// The host in it, without brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
     /// As it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -99,6 +106,8 @@ pub struct Wanted {
     pub connect: Option<String>,
     /// The middleboxes, the nearest first.
     pub via: Vec<ViaArgument>,
+    /// What DNS said of middleboxes, those among them that it has proposed included.
+    pub discovery: Discovery,
     /// Into how many contexts the data is divided.
     pub contexts: u8,
     /// Authorities of the server and of middleboxes.
@@ -111,68 +120,36 @@ pub struct Wanted {
     pub less: Less,
 }
 
+/// How often a session is tried with middleboxes that DNS has proposed, before it is tried without.
+const MAX_TRIES: usize = 2;
+
 /// Fetches a page; its content goes to `out` as it comes.
 ///
 /// # Errors
 /// What kept the session from being tried. How one went that was tried is in the report.
 pub async fn get(wanted: &Wanted, out: &mut (dyn Write + Send)) -> Result<Report, McError> {
-    let contexts = granted(&wanted.via, wanted.contexts)?;
-    let mut report = Report::planned(Some(wanted.url.as_str()), &wanted.via, &contexts);
-    let least = match wanted.less {
-        Less::Refuse => contexts
-            .iter()
-            .map(|context| context.rights.clone())
-            .collect(),
-        Less::Accept => Vec::new(),
-    };
-    let client = Client::new(ClientSettings {
-        roots: Arc::clone(&wanted.trust),
-        middlebox_roots: Arc::clone(&wanted.trust),
-        via: wanted
-            .via
-            .iter()
-            .map(|argument| argument.via.clone())
-            .collect(),
-        contexts,
-        least,
-        suites: Suite::ALL.to_vec(),
-        key_exchange: KeyExchange::Hybrid,
-        fallback: Fallback::Refuse,
-        plain_protocols: Vec::new(),
-        timeouts: Timeouts {
-            handshake: wanted.timeout,
-            idle: wanted.timeout,
-        },
-    })?;
-    let address = wanted.connect.as_deref().unwrap_or(wanted.url.address());
-    let mut session = match client.connect(address, &wanted.url.host).await {
-        Ok(Connected::Session(session)) => *session,
-        Ok(Connected::Plain(_)) => {
-            report.failed(&Error::PlainTls);
-            return Ok(report);
-        }
-        Err(error) => {
-            report.failed(&error);
-            let first = wanted
-                .via
-                .first()
-                .map_or(address, |one| one.via.address.as_str());
-            let cut = mctls::Error::Peer(Breach::Truncated);
-            match (&error, &mut report.problem) {
-                (Error::Io(_), Some(problem)) => *problem = format!("{first}: {problem}"),
-                (Error::Session(error), Some(problem))
-                    if *error == cut && !wanted.via.is_empty() =>
-                {
-                    *problem +=
-                        ", or a middlebox may not connect to what is behind it (its `allow`)";
-                }
-                (_, Some(_) | None) => {}
+    let (mut via, mut discovery) = (wanted.via.clone(), wanted.discovery.clone());
+    let mut tries = 0;
+    let (mut report, mut session) = loop {
+        let (mut report, reached) = set_up(wanted, &via).await?;
+        tries += 1;
+        let error = match reached {
+            Ok(session) => {
+                report.found = discovery.found;
+                break (report, *session);
             }
+            Err(error) => error,
+        };
+        let one = blamed(&error).filter(|_| tries < MAX_TRIES);
+        let why = report.problem.as_deref().unwrap_or_default();
+        // Nothing was sent yet. What the user has named himself stays.
+        let is_to_go_on =
+            discovery.missing == Missing::Continue && discovery.drop_from(&mut via, one, why);
+        if !is_to_go_on {
+            report.found = discovery.found;
             return Ok(report);
         }
     };
-    report.suite = Some(session.configuration.suite.to_string());
-    report.agreed(&session.configuration.terms);
     match exchange(wanted, &mut session, &mut report, out).await {
         Ok(()) => report.outcome = Outcome::Complete,
         Err(Ended::Output(error)) => {
@@ -193,6 +170,58 @@ pub async fn get(wanted: &Wanted, out: &mut (dyn Write + Send)) -> Result<Report
         }
     }
     Ok(report)
+}
+
+/// Sets a session up by these middleboxes. Where there is none, the report says why.
+async fn set_up(
+    wanted: &Wanted,
+    via: &[ViaArgument],
+) -> Result<(Report, Result<Box<Session>, Error>), McError> {
+    let contexts = granted(via, wanted.contexts)?;
+    let mut report = Report::planned(Some(wanted.url.as_str()), via, &contexts);
+    let least = match wanted.less {
+        Less::Refuse => contexts
+            .iter()
+            .map(|context| context.rights.clone())
+            .collect(),
+        Less::Accept => Vec::new(),
+    };
+    let client = Client::new(ClientSettings {
+        roots: Arc::clone(&wanted.trust),
+        middlebox_roots: Arc::clone(&wanted.trust),
+        via: via.iter().map(|argument| argument.via.clone()).collect(),
+        contexts,
+        least,
+        suites: Suite::ALL.to_vec(),
+        key_exchange: KeyExchange::Hybrid,
+        fallback: Fallback::Refuse,
+        plain_protocols: Vec::new(),
+        timeouts: Timeouts {
+            handshake: wanted.timeout,
+            idle: wanted.timeout,
+        },
+    })?;
+    let address = wanted.connect.as_deref().unwrap_or(wanted.url.address());
+    let error = match client.connect(address, &wanted.url.host).await {
+        Ok(Connected::Session(session)) => {
+            report.suite = Some(session.configuration.suite.to_string());
+            report.agreed(&session.configuration.terms);
+            return Ok((report, Ok(session)));
+        }
+        Ok(Connected::Plain(_)) => Error::PlainTls,
+        Err(error) => error,
+    };
+    report.failed(&error);
+    let first = via.first().map_or(address, |one| one.via.address.as_str());
+    let cut = mctls::Error::Peer(Breach::Truncated);
+    match (&error, &mut report.problem) {
+        (Error::Io(_), Some(problem)) => *problem = format!("{first}: {problem}"),
+        (Error::Session(error), Some(problem)) if *error == cut && !via.is_empty() => {
+            *problem += ", or a middlebox may not connect to what is behind it (its `allow`)";
+        }
+        (_, Some(_) | None) => {}
+    }
+    Ok((report, Err(error)))
 }
 
 /// Why an exchange ended early.

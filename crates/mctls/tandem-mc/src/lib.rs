@@ -13,6 +13,7 @@ pub mod boxes;
 pub mod certificates;
 pub mod cheat;
 pub mod demo;
+pub mod discover;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -13,6 +13,7 @@ use mctls::receiver::{Delivery, Provenance};
 use mctls_io::{Error, Part};
 use serde::{Deserialize, Serialize};
 
+use crate::discover::Found;
 use crate::layout::{ALL, DIGEST, FOUR, Kind};
 use crate::offers::Statement;
 use crate::via::{Grants, ViaArgument};
@@ -33,6 +34,9 @@ pub struct Report {
     pub suite: Option<String>,
     /// The middleboxes, the nearest to the client first.
     pub middleboxes: Vec<Party>,
+    /// What DNS said of middleboxes, where it was asked.
+    #[serde(default)]
+    pub found: Vec<Found>,
     /// The contexts.
     pub contexts: Vec<Row>,
     /// How it ended.
@@ -70,6 +74,9 @@ pub struct Party {
     pub name: String,
     /// Where it is.
     pub address: String,
+    /// The name under which DNS proposed it; none where the user named it himself.
+    #[serde(default)]
+    pub found_by: Option<String>,
     /// Why it has the rights it has, where they are a kind's.
     pub why: Option<String>,
 }
@@ -152,6 +159,7 @@ impl Report {
             position,
             name: argument.via.name.clone(),
             address: argument.via.address.clone(),
+            found_by: argument.found_by.clone(),
             why: match &argument.grants {
                 Grants::Kind(kind) => Some(kind.why().to_owned()),
                 Grants::Some(_) => None,
@@ -171,6 +179,7 @@ impl Report {
             protocol: "mctls13".into(),
             suite: None,
             middleboxes: middleboxes.collect(),
+            found: Vec::new(),
             contexts: rows.collect(),
             outcome: Outcome::Planned,
             status: None,

@@ -7,6 +7,7 @@
 
 use std::fmt::Write as _;
 
+use crate::discover::{Fate, Found};
 use crate::layout::{FOUR, is_spare};
 use crate::report::{Content, Outcome, Party, Report, Row, Word, carries_bodies};
 
@@ -147,7 +148,20 @@ impl Report {
             row(&line.name, &cells.collect::<Vec<_>>());
         }
         self.legend(&short, is_wide, &mut out);
+        self.discovered(&mut out);
         out
+    }
+
+    /// What DNS said, and what became of it.
+    fn discovered(&self, out: &mut String) {
+        let mut before = None;
+        for found in &self.found {
+            if before != Some(&found.by) {
+                let _ = writeln!(out, "\n  proposed by DNS, {}", plain(&found.by));
+                before = Some(&found.by);
+            }
+            let _ = writeln!(out, "    {}", plain(proposal(found)));
+        }
     }
 
     fn lines(&self, room: Room) -> Vec<Line> {
@@ -293,6 +307,29 @@ impl Report {
             (Colours::On | Colours::Off, _) => text,
         }
     }
+}
+
+/// A proposal and its fate, in words.
+fn proposal(found: &Found) -> String {
+    let why = found.why.as_deref().unwrap_or_default();
+    let Some(name) = &found.name else {
+        return match found.fate {
+            Fate::Failed => why.to_owned(),
+            Fate::Accepted | Fate::Refused | Fate::Ignored | Fate::Dropped => {
+                format!("ignored: {why}")
+            }
+        };
+    };
+    let kind = found.kind.as_deref();
+    let kind = kind.map_or(String::new(), |kind| format!(", which calls itself {kind}"));
+    let address = found.address.as_deref().unwrap_or("an unknown address");
+    let fate = match found.fate {
+        Fate::Accepted => "accepted".to_owned(),
+        Fate::Refused => format!("not accepted; {why}"),
+        Fate::Ignored | Fate::Failed => format!("ignored: {why}"),
+        Fate::Dropped => format!("left out: {why}"),
+    };
+    format!("{name} at {address}{kind}: {fate}")
 }
 
 /// `12,345`.

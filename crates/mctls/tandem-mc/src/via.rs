@@ -18,6 +18,8 @@ pub struct ViaArgument {
     pub via: Via,
     /// What it may do.
     pub grants: Grants,
+    /// The name under which DNS proposed it; none where the user named it himself.
+    pub found_by: Option<String>,
 }
 
 /// What a middlebox may do.
@@ -66,6 +68,7 @@ impl ViaArgument {
                 None => Grants::Some(Vec::new()),
                 Some(grants) => Grants::parse(grants)?,
             },
+            found_by: None,
         })
     }
 
@@ -90,7 +93,7 @@ impl ViaArgument {
 }
 
 impl Grants {
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if let Some(kind) = Kind::named(text) {
             return Ok(Self::Kind(kind));
         }

@@ -10,6 +10,7 @@ use mctls::config::Terms;
 use mctls::party::ContextId;
 use mctls_io::{Connected, Fallback, Server, ServerSettings, Session, Timeouts};
 use tandem_mc::certificates::For;
+use tandem_mc::discover::Discovery;
 use tandem_mc::get::{Less, Url, Wanted, get};
 use tandem_mc::report::{Outcome, Report};
 use tandem_mc::settings::{authorities, identity};
@@ -65,6 +66,7 @@ async fn fetched(place: &Place, script: Script<'_>) -> (Report, Vec<u8>) {
         url: Url::parse("https://page.example/").expect("a URL"),
         connect: Some(address),
         via: Vec::new(),
+        discovery: Discovery::default(),
         contexts: 4,
         trust: authorities(&place.path("ca.pem")).expect("an authority"),
         headers: Vec::new(),

@@ -90,6 +90,27 @@ fn wrong_arguments_are_refused_in_a_line_that_says_what_is_right() {
             &["explain", "--via", "h:1", "--contexts", "256"],
             "--contexts",
         ),
+        (&["explain", "--discover"], "=DOMAIN"),
+        (&["explain", "--discover=a b"], "no domain"),
+        (&["explain", "--discover=192.0.2.1"], "no domain"),
+        (&["explain", "--accept", "a.example"], "--discover"),
+        (
+            &["explain", "--discover=a.example", "--when-missing", "fail"],
+            "--accept",
+        ),
+        (
+            &["explain", "--discover=a.example", "--accept", "a=filters"],
+            "filter",
+        ),
+        (
+            &[
+                "explain",
+                "--discover=a.example",
+                "--resolver",
+                "dns.example",
+            ],
+            "192.0.2.53",
+        ),
         (&["explain", "/nonexistent"], "/nonexistent"),
         (&["explain", "/dev/null"], "/dev/null"),
         (&["box", "--kind", "van"], "van"),

@@ -2,6 +2,8 @@
 //! and who is named.
 
 mod common;
+#[path = "sessions/discovery.rs"]
+mod discovery;
 #[path = "sessions/dissector.rs"]
 mod dissector;
 #[path = "sessions/gateways.rs"]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use clap::{Args, Parser, Subcommand};
+use tandem_mc::discover::{Accepted, Missing, dns, domain};
 use tandem_mc::get::Url;
 use tandem_mc::layout::Kind;
 use tandem_mc::paper::Protocol;
@@ -242,12 +243,21 @@ pub(crate) struct BoxArgs {
 /// rights: those of a kind (filter), or by context (request-headers:read,response-body:write). It
 /// gets no other rights. The page goes to standard output or to -o, the table to standard error.
 /// The exit code is 0 only if every byte was authenticated.
+///
+/// With --discover, DNS may propose more middleboxes, behind those of --via. A proposal is shown
+/// and gets nothing, unless --accept names it: then it gets the rights written there, if its
+/// certificate is that of a middlebox of this name and the server agrees.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Example:
   A page through a filter and a compressor
     tandem mc get https://page.example/ --trust ca.pem -o page.html \\
-        --via filter.example:4443=filter --via zip.example:4443=compress")]
+        --via filter.example:4443=filter --via zip.example:4443=compress
+
+  What middleboxes does the site propose? Then: accept one of them
+    tandem mc explain --discover=page.example
+    tandem mc get https://page.example/ --trust ca.pem -o page.html \\
+        --discover --accept zip.example=compress")]
 pub(crate) struct GetArgs {
     /// The page, https only
     #[arg(value_name = "URL", value_parser = Url::parse)]
@@ -293,6 +303,60 @@ pub(crate) struct PathArgs {
     /// Number of contexts: 1, or 4 (headers and bodies, each way) and more
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) contexts: u8,
+    #[command(flatten)]
+    pub(crate) discovery: DiscoveryArgs,
+}
+
+/// Which middleboxes DNS may propose, and what becomes of them.
+#[derive(Debug, Args)]
+pub(crate) struct DiscoveryArgs {
+    /// Ask DNS which middleboxes DOMAIN proposes; for get without =DOMAIN: the URL's host. May be
+    /// repeated. What nobody accepts with --accept is shown, and gets nothing
+    #[arg(
+        long,
+        value_name = "DOMAIN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        value_parser = Domain::parse
+    )]
+    pub(crate) discover: Vec<Domain>,
+    /// Accept the middlebox with this name in its certificate if DNS proposes it, with these rights
+    /// (as for --via) and no others; may be repeated
+    #[arg(long, value_name = "NAME[=GRANTS]", requires = "discover", value_parser = Accepted::parse)]
+    pub(crate) accept: Vec<Accepted>,
+    /// The DNS server to ask, instead of the system's
+    #[arg(long, value_name = "ADDR[:PORT]", requires = "discover", value_parser = dns::server)]
+    pub(crate) resolver: Option<SocketAddr>,
+    /// If an accepted middlebox is not proposed, or no session comes about with it: go on without
+    /// it, or fail before anything is sent. Whoever controls DNS or the network can cause that; use
+    /// fail, or --via, for a middlebox that must not be left out
+    #[arg(
+        long,
+        value_name = "POLICY",
+        requires = "accept",
+        default_value = "continue",
+        value_parser = missing()
+    )]
+    pub(crate) when_missing: Missing,
+}
+
+/// A domain to ask about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Domain {
+    /// The one in the URL.
+    OfUrl,
+    /// This one.
+    Named(String),
+}
+
+impl Domain {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "" => Ok(Self::OfUrl),
+            text => domain(text).map(Self::Named),
+        }
+    }
 }
 
 /// Show who may do what in a session and why; or who did what in a finished session
@@ -303,13 +367,15 @@ pub(crate) struct PathArgs {
 Examples:
   Before: what these middleboxes could do
     tandem mc explain --via filter.example:4443=filter
+  Before: what DNS proposes, and what would become of it
+    tandem mc explain --discover=page.example --accept zip.example=compress
   After: what they did
     tandem mc get https://page.example/ --trust ca.pem --report page.json
     tandem mc explain page.json"
 )]
 pub(crate) struct ExplainArgs {
     /// A report from `tandem mc get --report` or `--json`
-    #[arg(value_name = "REPORT", conflicts_with_all = ["via", "contexts"])]
+    #[arg(value_name = "REPORT", conflicts_with_all = ["via", "contexts", "discover"])]
     pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) path: PathArgs,
@@ -321,6 +387,13 @@ pub(crate) struct ExplainArgs {
 fn kinds() -> impl clap::builder::TypedValueParser<Value = Kind> {
     PossibleValuesParser::new(Kind::ALL.map(Kind::name))
         .try_map(|name| Kind::named(&name).ok_or("no kind of that name"))
+}
+
+fn missing() -> impl clap::builder::TypedValueParser<Value = Missing> {
+    PossibleValuesParser::new(["continue", "fail"]).map(|name| match name.as_str() {
+        "fail" => Missing::Fail,
+        _ => Missing::Continue,
+    })
 }
 
 fn address(text: &str) -> Result<String, String> {

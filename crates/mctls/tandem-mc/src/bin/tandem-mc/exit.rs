@@ -47,7 +47,7 @@ fn exit_of(failure: &Failure) -> Exit {
             McError::Output(source) => Exit::of_output(source),
             McError::Daemon(error) => Exit::of_daemon(error),
             McError::Openssl(_) => Exit::Privilege,
-            McError::Demo(_) => Exit::RunTime,
+            McError::Demo(_) | McError::Discovery(_) => Exit::RunTime,
         },
     }
 }
@@ -80,12 +80,13 @@ mod tests {
             setting: "--listen",
             address: ([127, 0, 0, 1], 1).into(),
         };
-        let table: [(Failure, Exit); 12] = [
+        let table: [(Failure, Exit); 13] = [
             (Failure::Interrupted, Exit::RunTime),
             (Failure::Session(String::new()), Exit::RunTime),
             (McError::Argument(String::new()).into(), Exit::Usage),
             (McError::Config(String::new()).into(), Exit::Usage),
             (McError::Demo(String::new()).into(), Exit::RunTime),
+            (McError::Discovery(String::new()).into(), Exit::RunTime),
             (McError::Openssl(String::new()).into(), Exit::Privilege),
             (file(io::ErrorKind::NotFound).into(), Exit::Usage),
             (

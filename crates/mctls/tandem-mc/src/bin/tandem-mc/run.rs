@@ -12,6 +12,7 @@ use rustls::RootCertStore;
 use tandem_daemon::{logging, runtime};
 use tandem_mc::McError;
 use tandem_mc::demo;
+use tandem_mc::discover::{Discovery, LABEL, dns, domain};
 use tandem_mc::gateway::client::{ClientGateway, Settings};
 use tandem_mc::gateway::server::ServerGateway;
 use tandem_mc::get::{self, Less, Wanted};
@@ -21,11 +22,11 @@ use tandem_mc::report::{Outcome, Report};
 use tandem_mc::serve::Serving;
 use tandem_mc::settings::{BoxSettings, ServerSettings, authorities, identity};
 use tandem_mc::table::Colours;
-use tandem_mc::via::granted;
+use tandem_mc::via::{ViaArgument, granted};
 
 use crate::cli::{
-    BoxArgs, Command, ExplainArgs, Gateway, GatewayClientArgs, GatewayServerArgs, GetArgs,
-    Listening, ServeArgs,
+    BoxArgs, Command, DiscoveryArgs, Domain, ExplainArgs, Gateway, GatewayClientArgs,
+    GatewayServerArgs, GetArgs, Listening, ServeArgs,
 };
 use crate::exit::Failure;
 
@@ -185,10 +186,25 @@ async fn get(
 async fn fetched(arguments: GetArgs) -> Result<(), Failure> {
     let protocol = arguments.protocol;
     warn(protocol);
+    let mut via = arguments.path.via;
+    let asked = &arguments.path.discovery;
+    if protocol == Protocol::Mctls12 && !asked.discover.is_empty() {
+        let why = "--discover: only mctls13 has middleboxes that DNS proposes";
+        return Err(McError::Argument(why.into()).into());
+    }
+    let discovery = discovered(asked, Some(arguments.url.host()), &mut via).await?;
+    if let Err(missing) = discovery.check(&asked.accept, &via) {
+        let contexts = granted(&via, arguments.path.contexts)?;
+        let mut report = Report::planned(Some(arguments.url.as_str()), &via, &contexts);
+        report.found = discovery.found;
+        eprintln!("{}", report.to_table(colours(&io::stderr())));
+        return Err(missing.into());
+    }
     let wanted = Wanted {
         url: arguments.url,
         connect: arguments.connect,
-        via: arguments.path.via,
+        via,
+        discovery,
         contexts: arguments.path.contexts,
         trust: authorities(&arguments.trust)?,
         headers: arguments.headers,
@@ -262,14 +278,49 @@ fn explain(arguments: &ExplainArgs) -> Result<(), Failure> {
             })?
         }
         None => {
-            let contexts = granted(&arguments.path.via, arguments.path.contexts)?;
-            Report::planned(None, &arguments.path.via, &contexts)
+            let mut via = arguments.path.via.clone();
+            let asked = &arguments.path.discovery;
+            let discovery = match asked.discover.is_empty() {
+                true => Discovery::default(),
+                false => runtime::run(async { discovered(asked, None, &mut via).await })?,
+            };
+            let contexts = granted(&via, arguments.path.contexts)?;
+            let mut report = Report::planned(None, &via, &contexts);
+            report.found = discovery.found;
+            report
         }
     };
     if arguments.json {
         return print(&(serde_json::to_string(&report)? + "\n"));
     }
     print(&report.to_text(colours(&io::stdout())))
+}
+
+/// Asks DNS as the arguments say, and puts what is accepted on the path.
+async fn discovered(
+    asked: &DiscoveryArgs,
+    site: Option<&str>,
+    via: &mut Vec<ViaArgument>,
+) -> Result<Discovery, Failure> {
+    let mut discovery = Discovery {
+        found: Vec::new(),
+        missing: asked.when_missing,
+    };
+    let servers: Vec<SocketAddr> = asked.resolver.into_iter().collect();
+    for one in &asked.discover {
+        let name = match (one, site) {
+            (Domain::Named(name), _) => name.clone(),
+            (Domain::OfUrl, Some(site)) => domain(site)
+                .map_err(|_| McError::Argument("--discover: name a domain: =DOMAIN".into()))?,
+            (Domain::OfUrl, None) => {
+                return Err(McError::Argument("--discover: name a domain: =DOMAIN".into()).into());
+            }
+        };
+        let by = format!("{LABEL}.{name}");
+        let answer = dns::ask(&servers, &by).await;
+        discovery.take(&by, answer, &asked.accept, via);
+    }
+    Ok(discovery)
 }
 
 fn demonstrate() -> Result<(), Failure> {
