@@ -77,7 +77,7 @@ To run it, one proxy on each side of the link (root):
 Without root, for programs with a proxy setting (tunnel mode):
     tandem pair invite --address 192.0.2.1      # on the servers' side
     tandem pair accept                          # on the clients' side
-  Both say what they have written, and how to start.
+  Both name the files that they wrote, and the command to start with.
 
 Exit codes:
   0 done                          3 missing privilege or kernel feature

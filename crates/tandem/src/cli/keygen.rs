@@ -7,7 +7,7 @@ use clap::Args;
 /// Create the key that both proxies share
 ///
 /// 32 bytes from the operating system's random source, written as 64 hexadecimal digits. The file
-/// gets mode 0600; an existing file is never overwritten. Copy the file to the other proxy by a way
+/// gets mode 0600; an existing file is never overwritten. Copy it to the other proxy over a channel
 /// that you trust. `tandem pair` creates and transfers a key, too.
 #[derive(Debug, Args)]
 pub(crate) struct KeygenArgs {

@@ -17,7 +17,7 @@ pub(crate) enum PairCommand {
 /// Prints an invitation, one line of text, and waits until `tandem pair accept` has used it on the
 /// other side, over an encrypted and authenticated TCP connection. Then both sides have the same
 /// key, and settings for tunnel mode. The invitation works once, and only while this command waits;
-/// afterwards it is worthless. Until then it is a secret: carry it by a way that you trust. If
+/// afterwards it is worthless. Until then it is a secret: send it over a channel that you trust. If
 /// there is a key file already, its key is used.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -95,7 +95,7 @@ pub(crate) struct AcceptArgs {
 /// What is written, on either side.
 #[derive(Debug, Args)]
 pub(crate) struct FileArgs {
-    /// File of the key [default: from the settings file, or /etc/tandem/key]
+    /// Key file [default: from the settings file, or /etc/tandem/key]
     ///
     /// For users other than root, the default is in ~/.config/tandem.
     #[arg(long, value_name = "FILE")]
