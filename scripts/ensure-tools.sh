@@ -50,8 +50,8 @@ BROWSER_TOOLS=(
     chromium:chromium firefox-esr:firefox-esr setpriv:util-linux certutil:libnss3-tools gnutls-cli:gnutls-bin curl:curl openssl:openssl
     python3:python3-minimal node:nodejs go:golang-go javac:default-jdk-headless
 )
-# What shows the proxies' page to its test.
-PAGE_TOOLS=(chromium:chromium)
+# Browsers that tests attack: at a split site, and by names on the proxies' page.
+PAGE_TOOLS=(chromium:chromium firefox-esr:firefox-esr setpriv:util-linux certutil:libnss3-tools)
 # What reads what the package brings: manual pages, units; and what shows which system calls a daemon makes.
 PACKAGE_TOOLS=(man:man-db groff:groff-base systemd-analyze:systemd strace:strace dpkg-deb:dpkg)
 

@@ -1,5 +1,5 @@
 //! What a test says when it cannot run in full, where the real captures and chains are, which ports
-//! are free, whether memory holds a secret, and how a bench tells its figures.
+//! are free, browsers as clients, whether memory holds a secret, and how a bench tells its figures.
 //!
 //! Cargo hides the output of tests that pass, and a skipped test passes. So each skip is a line in
 //! the file that `TANDEM_SKIPPED` names; `make test` sets the variable and lists the lines at its
@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod browser;
 pub mod memory;
 mod port;
 

@@ -1,16 +1,26 @@
-"""Chromium or Firefox, without a window, that visits a site and does one job there.
+"""Chromium or Firefox, without a window, that visits a site and does one job there, or many.
 
     browser.py chromium|firefox BINARY DIRECTORY ADDRESS PORT NAME ROOT.pem SECONDS JOB PATH [ARGUMENT]
+    browser.py chromium|firefox BINARY DIRECTORY ADDRESS - NAME,NAME... ROOT.pem
 
-Takes NAME for ADDRESS. With the job "open" it opens PATH and tells what the document holds. With any other it opens /page, whose
-own script then does the job at PATH. It prints
+Takes each NAME for ADDRESS; no other name leads anywhere. With the second form each line of standard input is a job, "URL SECONDS
+JOB [ARGUMENT]", and a line "done" follows what is printed about it. Jobs:
+
+    open     opens PATH and tells what the document holds
+    follow   the same wherever PATH leads, secure or not, and where that is
+    show     opens PATH, by http too, and gives the document once its script has made ARGUMENT a part of its text
+    other    opens /page, whose own script then does the job at PATH
+
+It prints
 
     secure WORDS                            what the browser itself says of the connection's security
     answer STATUS BYTES SHA256              a whole answer
     cut STATUS BYTES SHA256 WORDS           a part of one
+    at URL                                  where "follow" has led
+    shown JSON                              a document's HTML
     failed WORDS
 
-The browser's profile, in which ROOT.pem is trusted, is a new folder in DIRECTORY; it goes when the job is done, and so does
+The browser's profile, in which ROOT.pem is trusted, is a new folder in DIRECTORY; it goes when the last job is done, and so does
 each process of the browser. Speaks the DevTools protocol over pipes with Chromium, Marionette with Firefox; needs certutil (NSS)
 and setpriv.
 """
@@ -27,6 +37,8 @@ import time
 
 # Seconds beyond the job's own that a browser may take to start, to open a page and to end.
 START_UP = 60
+# Whatever is not the site goes to a proxy that is not there: nothing of it leaves this machine.
+NOWHERE = ("127.0.0.1", 9)
 # Ends the browser with this script, however that ends.
 ENDS_WITH_ITS_PARENT = ["setpriv", "--pdeathsig", "KILL"]
 
@@ -69,10 +81,16 @@ async (job, path, argument, limit) => {
     await tell(why ? 'cut' : 'answer', answer.status, got, why);
     return !why;
   };
-  if (job === 'open') {
+  if (job === 'show') {
+    const begun = performance.now();
+    const isThere = () => document.body.textContent.includes(argument);
+    while (!isThere() && performance.now() - begun < limit) await new Promise((done) => setTimeout(done, 50));
+    lines.push('shown ' + JSON.stringify(document.documentElement.outerHTML));
+  } else if (job === 'open' || job === 'follow') {
     if (document.readyState !== 'complete') await new Promise((done) => addEventListener('load', done));
     const [navigation] = performance.getEntriesByType('navigation');
     await tell('answer', navigation.responseStatus, new TextEncoder().encode(document.body.textContent), '');
+    if (job === 'follow') lines.push('at ' + location.href);
   } else if (job === 'twice') {
     // Side by side, so that the browser opens more connections.
     await Promise.all([ask(), ask(), ask(), ask()]);
@@ -98,7 +116,7 @@ def trust(directory, root):
 
 
 class Chromium:
-    def __init__(self, binary, directory, address, name, root):
+    def __init__(self, binary, directory, address, names, root):
         trust(directory / ".pki/nssdb", root)
         # No connections for pages that might be opened next.
         preferences = directory / "profile/Default/Preferences"
@@ -107,11 +125,14 @@ class Chromium:
         to_browser, self.to = os.pipe()
         self.of, of_browser = os.pipe()
         # The browser reads descriptor 3 and writes 4; neither may be in the way of the other.
+        # The first rule that fits is taken.
+        rules = [f"MAP {name} {address}" for name in names] + ["MAP * ~NOTFOUND"]
         script = f'exec 3<&{to_browser} 4>&{of_browser} && exec "$@"'
         self.process = subprocess.Popen(
             [*ENDS_WITH_ITS_PARENT, "bash", "-c", script, "chromium", binary, "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
-             "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--no-proxy-server",
-             f"--user-data-dir={directory / 'profile'}", f"--host-resolver-rules=MAP {name} {address}", "about:blank"],
+             "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+             "--proxy-server=%s:%d" % NOWHERE, "--proxy-bypass-list=" + ";".join(names),
+             f"--user-data-dir={directory / 'profile'}", "--host-resolver-rules=" + ",".join(rules), "about:blank"],
             env={**os.environ, "HOME": str(directory)}, pass_fds=(to_browser, of_browser),
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )
@@ -148,11 +169,16 @@ class Chromium:
             raise OSError(answer["error"]["message"])
         return answer["result"]
 
-    def open(self, url):
-        self.state = None
+    def visit(self, url):
         error = self.ask("Page.navigate", url=url).get("errorText")
         if error:
             raise OSError(error)
+
+    def open(self, url):
+        # A page whose security is known already would not be told of.
+        self.visit("about:blank")
+        self.state = None
+        self.visit(url)
         while not (self.state and self.state.get("certificateSecurityState")):
             self.message()
         certificate = self.state["certificateSecurityState"]
@@ -166,15 +192,20 @@ class Chromium:
 
 
 class Firefox:
-    def __init__(self, binary, directory, address, name, root):
+    def __init__(self, binary, directory, address, names, root):
         trust(directory / "profile", root)
         preferences = {
-            "marionette.port": 0, "network.proxy.type": 0, "network.captive-portal-service.enabled": False,
+            "marionette.port": 0, "network.proxy.type": 1, "network.proxy.no_proxies_on": ",".join(names),
+            "network.proxy.failover_direct": False, "network.proxy.socks_remote_dns": True, "network.captive-portal-service.enabled": False,
             "network.connectivity-service.enabled": False, "app.update.enabled": False, "datareporting.policy.dataSubmissionEnabled": False,
             "browser.safebrowsing.downloads.remote.enabled": False, "extensions.update.enabled": False,
             # Connections for the page alone: none for an icon, none in advance.
             "browser.chrome.site_icons": False, "network.http.speculative-parallel-limit": 0,
+            # A test that takes an answer in clear is to see it.
+            "dom.security.https_first": False, "dom.security.https_only_mode": False,
         }
+        for kind in ("http", "ssl", "socks"):
+            preferences[f"network.proxy.{kind}"], preferences[f"network.proxy.{kind}_port"] = NOWHERE
         lines = [f"user_pref({json.dumps(key)}, {json.dumps(value)});\n" for key, value in preferences.items()]
         (directory / "profile/user.js").write_text("".join(lines))
         self.process = subprocess.Popen(
@@ -192,12 +223,15 @@ class Firefox:
         self.message()
         self.ask("WebDriver:NewSession", capabilities={"alwaysMatch": {"acceptInsecureCerts": False}})
         self.ask("WebDriver:SetTimeouts", script=600000)
-        # This name alone: the browser asks for names of its maker, too, and those must lead nowhere.
+        # These names alone: the browser asks for names of its maker, too, and those must lead nowhere.
         script = """
             const override = Cc['@mozilla.org/network/native-dns-override;1'].getService(Ci.nsINativeDNSResolverOverride);
             override.addIPOverride(...arguments);
         """
-        self.in_chrome(script, name, address)
+        for name in names:
+            # An address is no name.
+            if name != address:
+                self.in_chrome(script, name, address)
 
     def message(self):
         digits = b""
@@ -222,8 +256,11 @@ class Firefox:
         self.ask("Marionette:SetContext", value="content")
         return value
 
-    def open(self, url):
+    def visit(self, url):
         self.ask("WebDriver:Navigate", url=url)
+
+    def open(self, url):
+        self.visit(url)
         script = """
             const ui = gBrowser.securityUI;
             const isSecure = (ui.state & Ci.nsIWebProgressListener.STATE_IS_SECURE) !== 0;
@@ -251,21 +288,48 @@ def out_of_time(_signal, _frame):
     raise OSError("no end in time")
 
 
-def main(kind, binary, directory, address, port, name, root, seconds, job, path, argument=""):
+def do(browser, url, seconds, job, argument):
+    """Does a job, and prints what comes of it."""
+    site, path = url[: url.index("/", 8)], url[url.index("/", 8) :]
+    if job in ("show", "follow"):
+        browser.visit(url)
+    else:
+        print("secure", browser.open(url if job == "open" else site + "/page"), flush=True)
+    for line in browser.run([job, path, argument, seconds * 1000]):
+        print(line.replace("\n", " "), flush=True)
+
+
+def failed(error):
+    words = "failed " + str(error).replace("\n", " ")
+    print(words, flush=True)
+    print(words, file=sys.stderr)
+
+
+def do_all(browser, lines):
+    for line in lines:
+        url, seconds, job, *argument = line.split()
+        signal.alarm(int(seconds) + START_UP)
+        try:
+            do(browser, url, int(seconds), job, "".join(argument))
+        except OSError as error:
+            failed(error)
+        print("done", flush=True)
+
+
+def main(kind, binary, directory, address, port, names, root, seconds="0", job="", path="", argument=""):
     browser = None
     signal.signal(signal.SIGALRM, out_of_time)
     signal.alarm(int(seconds) + START_UP)
     with tempfile.TemporaryDirectory(dir=directory, ignore_cleanup_errors=True) as folder:
         try:
-            browser = {"chromium": Chromium, "firefox": Firefox}[kind](binary, pathlib.Path(folder), address, name, root)
-            first = path if job == "open" else "/page"
-            print("secure", browser.open(f"https://{name}:{port}{first}"), flush=True)
-            for line in browser.run([job, path, argument, int(seconds) * 1000]):
-                print(line.replace("\n", " "), flush=True)
+            browser = {"chromium": Chromium, "firefox": Firefox}[kind](binary, pathlib.Path(folder), address, names.split(","), root)
+            if port == "-":
+                signal.alarm(0)
+                do_all(browser, sys.stdin)
+            else:
+                do(browser, f"https://{names}:{port}{path}", int(seconds), job, argument)
         except (OSError, subprocess.CalledProcessError) as error:
-            words = "failed " + str(error).replace("\n", " ")
-            print(words, flush=True)
-            print(words, file=sys.stderr)
+            failed(error)
         finally:
             if browser:
                 end(browser)

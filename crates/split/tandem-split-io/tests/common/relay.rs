@@ -7,6 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 const APPLICATION_DATA: u8 = 23;
+/// Bytes of what a large record has at least, header aside: more than half of what it may. A page
+/// that a browser opens first has none.
+const LARGE: usize = 8 << 10;
 
 /// Counts what comes back from where it leads, and the records of TLS that go there.
 pub(crate) struct Counting {
@@ -111,10 +114,10 @@ fn pass(mut from: TcpStream, mut to: TcpStream, count: impl Fn(usize)) {
     let _ = to.shutdown(Shutdown::Write);
 }
 
-/// What becomes of the server's records, after its Finished.
+/// What becomes of the server's large records: a file's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Harm {
-    /// One bit of the third data record.
+    /// One bit of the third.
     Flip,
     /// The third does not come.
     Drop,
@@ -180,10 +183,9 @@ fn harm_records(mut from: TcpStream, mut to: TcpStream, harm: Harm) {
         if from.read_exact(&mut record[5..]).is_err() {
             break;
         }
-        if record[0] == APPLICATION_DATA {
-            number += 1;
-        }
-        let is_third = record[0] == APPLICATION_DATA && number == 3;
+        let is_large = record[0] == APPLICATION_DATA && len >= LARGE;
+        number += usize::from(is_large);
+        let is_third = is_large && number == 3;
         let out = match harm {
             Harm::Flip if is_third => {
                 record[40] ^= 1;
@@ -195,7 +197,9 @@ fn harm_records(mut from: TcpStream, mut to: TcpStream, harm: Harm) {
                 kept = record;
                 continue;
             }
-            Harm::Reorder if number == 4 => [record, std::mem::take(&mut kept)].concat(),
+            Harm::Reorder if is_large && number == 4 => {
+                [record, std::mem::take(&mut kept)].concat()
+            }
             Harm::Truncate if is_third => {
                 let _ = to.write_all(&record);
                 break;

@@ -10,6 +10,7 @@
 //! | DNS queries by the thousand, and rubbish | `tandem-broker-dns/tests/flood.rs` |
 //! | seeks that make the origin send a warm file again | `ranges` |
 //! | a volunteer that changes what it passes on | `records`, `tandem/tests/split/broker.rs` |
+//! | the same with Chromium and Firefox; redirects, cut answers, wrong certificates | `browsers` |
 //! | private pages and secrets of clients | `heads`, `records` |
 //! | requests that two programs read differently, or that are too long | `requests`, `tandem-split-io/src/origin/chunks.rs` |
 //! | other volunteers that lie, are silent or give half | `tests/site/sharing.rs` |
@@ -20,6 +21,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod browsers;
 mod credit;
 mod fairness;
 mod heads;
