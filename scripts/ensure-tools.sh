@@ -52,8 +52,8 @@ BROWSER_TOOLS=(
 )
 # Browsers that tests attack: at a split site, and by names on the proxies' page.
 PAGE_TOOLS=(chromium:chromium firefox-esr:firefox-esr setpriv:util-linux certutil:libnss3-tools)
-# What reads what the package brings: manual pages, units; and what shows which system calls a daemon makes.
-PACKAGE_TOOLS=(man:man-db groff:groff-base systemd-analyze:systemd strace:strace dpkg-deb:dpkg)
+# What reads what the package brings: manual pages, units, completions; and what shows which system calls a daemon makes.
+PACKAGE_TOOLS=(fish:fish zsh:zsh man:man-db groff:groff-base systemd-analyze:systemd strace:strace dpkg-deb:dpkg)
 
 # What asks the broker's name server, and the other name server that it works with.
 DNS_TOOLS=(dig:bind9-dnsutils delv:bind9-dnsutils dnssec-dsfromkey:bind9-utils pdns_server:pdns-server)
@@ -176,16 +176,18 @@ ensure_tunnels() {
     done
 }
 
-# An OpenSSL with post-quantum algorithms beside the system's: scripts/build-openssl.sh. Only the lab uses it.
+# An OpenSSL with post-quantum algorithms and QUIC beside the system's, for the lab and for tests. Built anew when how it
+# is built has changed.
 ensure_openssl() {
     local program="$DENY_ROOT/bin/openssl-$OPENSSL_VERSION"
-    [ -x "$program" ] && return 0
+    [ -x "$program" ] && cmp -s scripts/build-openssl.sh "$DENY_ROOT/openssl-$OPENSSL_VERSION/made-by" && return 0
     ensure_commands perl:perl make:make cc:gcc || return $?
     # Brotli's headers are no command.
     [ -e /usr/include/brotli/encode.h ] || ensure_commands no-brotli-headers:libbrotli-dev || return $?
-    say "building OpenSSL $OPENSSL_VERSION into $DENY_ROOT (once; some ten minutes)"
+    say "building OpenSSL $OPENSSL_VERSION into $DENY_ROOT (once; some three minutes)"
     scripts/build-openssl.sh "$DENY_ROOT/openssl-$OPENSSL_VERSION" || return 3
     mkdir -p "$DENY_ROOT/bin" && ln -sf "../openssl-$OPENSSL_VERSION/bin/openssl" "$program"
+    cp scripts/build-openssl.sh "$DENY_ROOT/openssl-$OPENSSL_VERSION/made-by"
 }
 
 # What builds and tests the Python package: a virtual environment with the packages of extras/python/tools.txt.

@@ -92,6 +92,20 @@ pub fn has(programs: &[&str]) -> bool {
     missing.is_empty()
 }
 
+/// The folder of the OpenSSL that `scripts/ensure-tools.sh openssl` builds beside the system's, with
+/// `bin/openssl` and `lib/libssl.so.3`. `None`, and a note, where it is absent.
+#[must_use]
+pub fn openssl_3_5() -> Option<PathBuf> {
+    let in_home = || Some(Path::new(&std::env::var_os("HOME")?).join(".cache/tandem/tools"));
+    let tools = std::env::var_os("TANDEM_TOOLS").map(PathBuf::from);
+    let folder = tools.or_else(in_home)?.join("openssl-3.5");
+    if folder.join("bin/openssl").is_file() {
+        return Some(folder);
+    }
+    skipped("needs OpenSSL 3.5: scripts/ensure-tools.sh openssl");
+    None
+}
+
 fn note(kind: &str, reason: &dyn Display) {
     let line = format!("{kind}: {}: {reason}\n", running_test());
     let _ = std::io::stderr().write_all(line.as_bytes());

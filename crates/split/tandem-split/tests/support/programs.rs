@@ -10,12 +10,15 @@ use tandem_split::Suite;
 use tandem_split::suite::Format;
 use tempfile::TempDir;
 
-/// The `openssl` programs to try: the system's, and those that `TANDEM_SPLIT_OPENSSL` names, apart
-/// by colons.
+/// The `openssl` programs to try: the system's, 3.5, and those that `TANDEM_SPLIT_OPENSSL` names,
+/// apart by colons.
 pub(crate) fn openssls() -> Vec<String> {
+    let current = tandem_testkit::openssl_3_5();
+    let current = current.map(|folder| folder.join("bin/openssl").display().to_string());
     let others = std::env::var("TANDEM_SPLIT_OPENSSL").unwrap_or_default();
     let others = others.split(':').filter(|path| !path.is_empty());
     std::iter::once("openssl".to_owned())
+        .chain(current)
         .chain(others.map(str::to_owned))
         .collect()
 }
