@@ -8,17 +8,22 @@
 
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use nix::errno::Errno;
+use nix::sys::socket::{setsockopt, sockopt::Ipv6V6Only};
 use tandem_wire::Network;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::error::DaemonError;
 use crate::places::{Place, Places, Share};
+
+/// Connections that wait in the system's queue.
+const BACKLOG: u32 = 1024;
 
 /// After the listener has failed, for lack of descriptors above all.
 const BREATH: Duration = Duration::from_millis(100);
@@ -34,6 +39,62 @@ pub async fn listen(
     TcpListener::bind(address)
         .await
         .map_err(|source| DaemonError::listening(setting, address, source))
+}
+
+/// Listens on all of these. `[::]` has IPv4, too, unless another of them has an address of IPv4
+/// with that port; on a machine without IPv6 it has IPv4 alone. Must be called within a runtime.
+///
+/// # Errors
+/// An address is in use or not one of this machine's.
+pub fn listen_all(
+    setting: &'static str,
+    addresses: &[SocketAddr],
+) -> Result<Vec<TcpListener>, DaemonError> {
+    let listened = addresses.iter().map(|address| {
+        let has_v4 = |other: &SocketAddr| other.is_ipv4() && other.port() == address.port();
+        let stack = match addresses.iter().any(has_v4) {
+            true => Stack::Own,
+            false => Stack::Both,
+        };
+        listen_on(*address, stack)
+            .map_err(|source| DaemonError::listening(setting, *address, source))
+    });
+    listened.collect()
+}
+
+/// Whose connections come to `[::]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stack {
+    /// Those of IPv6 alone.
+    Own,
+    /// Those of IPv4, too.
+    Both,
+}
+
+fn listen_on(address: SocketAddr, stack: Stack) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => match TcpSocket::new_v6() {
+            Err(error)
+                if error.raw_os_error() == Some(Errno::EAFNOSUPPORT as i32)
+                    && stack == Stack::Both
+                    && address.ip().is_unspecified() =>
+            {
+                tracing::info!(%address, "this machine has no IPv6: IPv4 alone is listened on");
+                let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+                return listen_on(any, stack);
+            }
+            socket => {
+                let socket = socket?;
+                setsockopt(&socket, Ipv6V6Only, &(stack == Stack::Own))?;
+                socket
+            }
+        },
+    };
+    // As it is restarted, its old connections may not have ended yet.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Serves each connection, at most `max` at a time, for ever.
@@ -129,6 +190,36 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
+
+    #[tokio::test]
+    async fn any_address_of_ipv6_has_ipv4_too_unless_that_is_listened_on_by_itself() {
+        let listen = |addresses: &[SocketAddr]| {
+            let listeners = listen_all("--listen", addresses).expect("free ports");
+            let bound = listeners.iter().map(|one| one.local_addr().expect("bound"));
+            (bound.collect::<Vec<_>>(), listeners)
+        };
+        let socket = |text: &str| -> SocketAddr { text.parse().expect("an address") };
+        let (bound, listeners) = listen(&[socket("[::]:0")]);
+        let port = bound[0].port();
+        for to in ["127.0.0.1", "::1"] {
+            let to = SocketAddr::new(to.parse().expect("an address"), port);
+            let _stream = TcpStream::connect(to).await.expect("it is listened on");
+            let (_, from) = listeners[0].accept().await.expect("it is there");
+            assert_eq!(from.ip().to_canonical(), to.ip());
+        }
+        drop(listeners);
+        let any = [SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)), bound[0]];
+        let (bound, listeners) = listen(&any);
+        assert_eq!(bound, any);
+        for (to, listener) in ["127.0.0.1", "::1"].iter().zip(&listeners) {
+            let to = SocketAddr::new(to.parse().expect("an address"), port);
+            let _stream = TcpStream::connect(to).await.expect("it is listened on");
+            let (_, from) = listener.accept().await.expect("it is there");
+            assert_eq!(from.ip(), to.ip());
+        }
+        let busy = listen_all("--listen", &any);
+        assert!(matches!(busy, Err(DaemonError::Busy { .. })), "{busy:?}");
+    }
 
     #[test]
     fn a_network_has_so_many_places_and_gets_them_back() {

@@ -5,7 +5,7 @@
 //! invariant is broken.
 
 use crate::certificate_policy::{Caa, Chain, Evidence, Presence, Registrable, acceptable, judge};
-use crate::list::{List, MAX_LEN, MAX_MEMBERS, SIGNATURE_LEN};
+use crate::list::{Form, List, MAX_LEN, MAX_MEMBERS, SIGNATURE_LEN};
 use crate::talk::{Answer, Question};
 use crate::uri::{Name, SiteUri};
 
@@ -27,7 +27,9 @@ pub fn volunteer_list(data: &[u8]) {
     let signature: [u8; SIGNATURE_LEN] = data.last_chunk().copied().unwrap_or([0; SIGNATURE_LEN]);
     if let Ok(list) = List::open(data, &site, |_, _| true) {
         assert!(data.len() <= MAX_LEN && list.members.len() <= MAX_MEMBERS);
-        assert_eq!(list.signed(|_| signature).expect("as long as it was"), data);
+        let form = Form::of(data).expect("it has been read");
+        let again = list.signed(form, |_| signature);
+        assert_eq!(again.expect("as long as it was"), data);
     }
     assert!(List::open(data, &site, |_, _| false).is_err());
 }

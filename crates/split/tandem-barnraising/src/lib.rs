@@ -44,6 +44,6 @@ pub mod uri;
 pub mod work;
 
 pub use list::{List, ListError};
-pub use member::{Member, PublicKey};
+pub use member::{Family, Member, Peer, PublicKey};
 pub use roster::Roster;
 pub use uri::SiteUri;

@@ -1,10 +1,14 @@
 //! The signed list of a site's volunteers.
 //!
 //! ```text
-//!  "TBL" 1 | length of the site's name (1) | name | version (8) | issued (8) | ends (8) | members (2)
-//!  then for each member: key 32 | family (1: 4 or 6) | address (4 or 16) | peers: family (1) | address | port (2)
-//!  then: Ed25519 signature (64) over "tandem barnraising list 1" and all bytes before
+//!  "TBL" form 1 | length of the site's name (1) | name | version (8) | issued (8) | ends (8) | members (2)
+//!  then for each member
+//!    form 1: key 32 | family (1: 4 or 6) | address (4 or 16) | the same again | port (2)
+//!    form 2: key 32 | addresses (1: 1 or 2) | each: family (1) | address (4 or 16) | port (2)
+//!  then: Ed25519 signature (64) over "tandem barnraising list ", the form's digit, and all bytes before
 //! ```
+//!
+//! Form 1 is for volunteers that know of one address only: of a member with two it has the first.
 //!
 //! Is: its form, and when it counts. Is not: the signing: a core has no key. Who calls brings a
 //! signer or a verifier (RFC 8032).
@@ -18,10 +22,10 @@ use std::time::Duration;
 
 use tandem_wire::UnixTime;
 
-use crate::member::{Member, PublicKey};
+use crate::member::{Peer, PublicKey};
 use crate::uri::Name;
 
-/// Most members of a list: with both addresses in IPv6 it then has 294,912 bytes and a head.
+/// Most members of a list: in form 1, with IPv6 alone, it then has 278,528 bytes and a head.
 pub const MAX_MEMBERS: usize = 4096;
 
 /// Longest list in bytes.
@@ -31,8 +35,40 @@ pub const MAX_LEN: usize =
 /// Length of a signature.
 pub const SIGNATURE_LEN: usize = 64;
 
-const MAGIC: [u8; 4] = *b"TBL\x01";
-const LABEL: &[u8] = b"tandem barnraising list 1";
+/// How a list is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Form {
+    /// With one address of each member.
+    #[default]
+    One,
+    /// With all of them.
+    All,
+}
+
+impl Form {
+    const fn magic(self) -> [u8; 4] {
+        match self {
+            Self::One => *b"TBL\x01",
+            Self::All => *b"TBL\x02",
+        }
+    }
+
+    /// What is signed before the list itself.
+    const fn label(self) -> &'static [u8] {
+        match self {
+            Self::One => b"tandem barnraising list 1",
+            Self::All => b"tandem barnraising list 2",
+        }
+    }
+
+    /// That of a list as it crosses.
+    pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
+        let magic: &[u8; 4] = bytes.first_chunk()?;
+        [Self::One, Self::All]
+            .into_iter()
+            .find(|form| form.magic() == *magic)
+    }
+}
 
 /// A site's volunteers at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +82,7 @@ pub struct List {
     /// From when on it does not count any more.
     pub ends: UnixTime,
     /// The volunteers, at most [`MAX_MEMBERS`].
-    pub members: Vec<Member>,
+    pub members: Vec<Peer>,
 }
 
 /// Why bytes are no list that counts.
@@ -73,14 +109,15 @@ impl List {
     /// [`ListError::TooMany`].
     pub fn signed(
         &self,
+        form: Form,
         sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_LEN],
     ) -> Result<Vec<u8>, ListError> {
         let count = u16::try_from(self.members.len())
             .ok()
             .filter(|count| usize::from(*count) <= MAX_MEMBERS)
             .ok_or(ListError::TooMany)?;
-        let mut message = LABEL.to_vec();
-        message.extend(MAGIC);
+        let mut message = form.label().to_vec();
+        message.extend(form.magic());
         let site = self.site.as_str().as_bytes();
         // A name has at most 253 bytes.
         message.push(u8::try_from(site.len()).unwrap_or(u8::MAX));
@@ -90,13 +127,10 @@ impl List {
         }
         message.extend(count.to_be_bytes());
         for member in &self.members {
-            message.extend(member.key.0);
-            put_address(&mut message, member.address);
-            put_address(&mut message, member.peers.ip());
-            message.extend(member.peers.port().to_be_bytes());
+            put_member(&mut message, member, form);
         }
         let signature = sign(&message);
-        let mut list = message.split_off(LABEL.len());
+        let mut list = message.split_off(form.label().len());
         list.extend(signature);
         Ok(list)
     }
@@ -115,11 +149,12 @@ impl List {
             return Err(ListError::Malformed);
         }
         let (body, signature) = bytes.split_last_chunk().ok_or(ListError::Malformed)?;
+        let form = Form::of(body).ok_or(ListError::Malformed)?;
         // Nothing is made of bytes before it is known whose they are.
-        if !verify(&[LABEL, body].concat(), signature) {
+        if !verify(&[form.label(), body].concat(), signature) {
             return Err(ListError::Signature);
         }
-        let list = parse(body).ok_or(ListError::Malformed)?;
+        let list = parse(body, form).ok_or(ListError::Malformed)?;
         if list.site == *site {
             Ok(list)
         } else {
@@ -140,6 +175,31 @@ impl List {
     #[must_use]
     pub fn life(&self) -> Duration {
         Duration::from_secs(self.ends.0.saturating_sub(self.issued.0))
+    }
+}
+
+fn put_member(to: &mut Vec<u8>, member: &Peer, form: Form) {
+    to.extend(member.key.0);
+    match form {
+        Form::One => {
+            for address in member.addresses().take(1) {
+                // Where browsers go, and where volunteers ask: the same for all that join.
+                put_address(to, address.ip());
+                put_address(to, address.ip());
+                to.extend(address.port().to_be_bytes());
+            }
+        }
+        Form::All => {
+            to.push(if member.addresses().count() == 1 {
+                1
+            } else {
+                2
+            });
+            for address in member.addresses() {
+                put_address(to, address.ip());
+                to.extend(address.port().to_be_bytes());
+            }
+        }
     }
 }
 
@@ -182,18 +242,33 @@ impl Rest<'_> {
         }
     }
 
-    fn member(&mut self) -> Option<Member> {
-        Some(Member {
-            key: PublicKey(self.array()?),
-            address: self.address()?,
-            peers: SocketAddr::new(self.address()?, self.short()?),
-        })
+    fn socket(&mut self) -> Option<SocketAddr> {
+        Some(SocketAddr::new(self.address()?, self.short()?))
+    }
+
+    fn member(&mut self, form: Form) -> Option<Peer> {
+        let key = PublicKey(self.array()?);
+        match form {
+            Form::One => {
+                let address = self.address()?;
+                let peers = self.socket()?;
+                (address == peers.ip()).then_some(Peer::at(key, peers))
+            }
+            Form::All => match self.array()? {
+                [1] => Some(Peer::at(key, self.socket()?)),
+                [2] => match (self.socket()?, self.socket()?) {
+                    (SocketAddr::V4(v4), SocketAddr::V6(v6)) => Some(Peer::at_both(key, v4, v6)),
+                    _ => None,
+                },
+                _ => None,
+            },
+        }
     }
 }
 
-fn parse(body: &[u8]) -> Option<List> {
+fn parse(body: &[u8], form: Form) -> Option<List> {
     let mut rest = Rest(body);
-    if rest.array()? != MAGIC {
+    if rest.array()? != form.magic() {
         return None;
     }
     let [length] = rest.array()?;
@@ -207,7 +282,9 @@ fn parse(body: &[u8]) -> Option<List> {
     if count > MAX_MEMBERS {
         return None;
     }
-    let members = (0..count).map(|_| rest.member()).collect::<Option<_>>()?;
+    let members = (0..count)
+        .map(|_| rest.member(form))
+        .collect::<Option<_>>()?;
     rest.0.is_empty().then_some(List {
         site,
         version,
@@ -240,7 +317,7 @@ mod tests {
         Name::parse(text).expect("a name")
     }
 
-    fn list(members: Vec<Member>) -> List {
+    fn list(members: Vec<Peer>) -> List {
         List {
             site: name("www.example.org"),
             version: 7,
@@ -250,82 +327,159 @@ mod tests {
         }
     }
 
-    fn member() -> impl Strategy<Value = Member> {
+    const FORMS: [Form; 2] = [Form::One, Form::All];
+
+    fn member() -> impl Strategy<Value = Peer> {
         (
             any::<[u8; 32]>(),
             any::<IpAddr>(),
-            any::<IpAddr>(),
             any::<u16>(),
+            any::<Option<(IpAddr, u16)>>(),
         )
-            .prop_map(|(key, address, peers, port)| Member {
-                key: PublicKey(key),
-                address,
-                peers: SocketAddr::new(peers, port),
+            .prop_map(|(key, address, port, other)| {
+                let peer = Peer::at(PublicKey(key), (address, port).into());
+                other.map_or(peer, |other| peer.and(other.into()))
             })
+    }
+
+    /// As it is read where one address of a member is known.
+    fn shortened(list: &List) -> List {
+        let first = |peer: &Peer| peer.addresses().next().expect("one at least");
+        let members = list.members.iter();
+        List {
+            members: members
+                .map(|peer| Peer::at(peer.key, first(peer)))
+                .collect(),
+            ..list.clone()
+        }
     }
 
     proptest! {
         #[test]
         fn what_was_signed_is_read(members in proptest::collection::vec(member(), 0..20)) {
             let list = list(members);
-            let bytes = list.signed(sign).expect("few");
-            prop_assert!(bytes.len() <= MAX_LEN);
-            prop_assert_eq!(List::open(&bytes, &list.site, verify), Ok(list));
+            for (form, read) in [(Form::One, shortened(&list)), (Form::All, list.clone())] {
+                let bytes = list.signed(form, sign).expect("few");
+                prop_assert!(bytes.len() <= MAX_LEN);
+                prop_assert_eq!(List::open(&bytes, &list.site, verify), Ok(read));
+            }
         }
 
         #[test]
         fn no_bytes_harm_whatever_they_are_signed_with(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let site = name("www.example.org");
             let _ = List::open(&bytes, &site, |_, _| true);
-            let mut opened = MAGIC.to_vec();
-            opened.extend(bytes);
-            let _ = List::open(&opened, &site, |_, _| true);
+            for form in FORMS {
+                let mut opened = form.magic().to_vec();
+                opened.extend(&bytes);
+                let _ = List::open(&opened, &site, |_, _| true);
+            }
+        }
+    }
+
+    fn peer(address: IpAddr) -> Peer {
+        Peer::at(PublicKey([1; 32]), (address, 9).into())
+    }
+
+    #[test]
+    fn a_list_of_the_first_form_is_written_as_ever() {
+        let bytes = list(vec![peer([192, 0, 2, 1].into())])
+            .signed(Form::One, |_| [0; SIGNATURE_LEN])
+            .expect("one");
+        let expected = [
+            &b"TBL\x01\x0fwww.example.org"[..],
+            &7_u64.to_be_bytes(),
+            &1_000_u64.to_be_bytes(),
+            &2_000_u64.to_be_bytes(),
+            &[0, 1],
+            &[1; 32],
+            &[4, 192, 0, 2, 1, 4, 192, 0, 2, 1, 0, 9],
+            &[0; SIGNATURE_LEN],
+        ];
+        assert_eq!(bytes, expected.concat());
+    }
+
+    #[test]
+    fn addresses_of_a_member_have_one_order_and_one_of_each_family() {
+        let four = peer([192, 0, 2, 1].into());
+        let both = four.and(([0xfe; 16], 9).into());
+        let bytes = |member: Peer| list(vec![member]).signed(Form::All, sign).expect("one");
+        let (one, two) = (bytes(four), bytes(both));
+        let head = one.len() - SIGNATURE_LEN - 8;
+        assert_eq!(one[head..head + 8], [1, 4, 192, 0, 2, 1, 0, 9]);
+        let site = name("www.example.org");
+        let open = |tail: &[u8]| {
+            let body = [&one[..head], tail, &[0; SIGNATURE_LEN]].concat();
+            List::open(&body, &site, |_, _| true).map(|list| list.members)
+        };
+        let entry = &two[head..two.len() - SIGNATURE_LEN];
+        assert_eq!(open(entry), Ok(vec![both]));
+        let (v4, v6) = entry[1..].split_at(7);
+        for wrong in [
+            [&[2], v6, v4].concat(),
+            [&[2], v4, v4].concat(),
+            [&[2], v6, v6].concat(),
+            [&[0][..], &[]].concat(),
+            [&[3], v4, v6, v4].concat(),
+        ] {
+            assert_eq!(open(&wrong), Err(ListError::Malformed), "{wrong:?}");
         }
     }
 
     #[test]
     fn a_list_that_was_changed_cut_or_is_of_another_site_does_not_count() {
-        let one = Member {
-            key: PublicKey([1; 32]),
-            address: [192, 0, 2, 1].into(),
-            peers: ([192, 0, 2, 1], 9).into(),
-        };
+        let one = peer([192, 0, 2, 1].into()).and(([0xfe; 16], 9).into());
         let list = list(vec![one]);
-        let bytes = list.signed(sign).expect("one");
-        for at in 0..bytes.len() {
+        for form in FORMS {
+            let bytes = list.signed(form, sign).expect("one");
+            for at in 0..bytes.len() {
+                let mut other = bytes.clone();
+                other[at] ^= 1;
+                let refused = match at {
+                    // No form that is known.
+                    0..4 => ListError::Malformed,
+                    _ => ListError::Signature,
+                };
+                let opened = List::open(&other, &list.site, verify);
+                assert_eq!(opened, Err(refused), "{at}");
+                let cut = List::open(&bytes[..at], &list.site, |_, _| true);
+                assert_eq!(cut, Err(ListError::Malformed), "{at}");
+            }
             let mut other = bytes.clone();
-            other[at] ^= 1;
-            assert_eq!(
-                List::open(&other, &list.site, verify),
-                Err(ListError::Signature),
-                "{at}"
-            );
-            let cut = List::open(&bytes[..at], &list.site, |_, _| true);
-            assert_eq!(cut, Err(ListError::Malformed), "{at}");
+            let [one, all] = FORMS.map(Form::magic);
+            let swapped = if bytes.starts_with(&one) { all } else { one };
+            other[..4].copy_from_slice(&swapped);
+            let opened = List::open(&other, &list.site, verify);
+            assert_eq!(opened, Err(ListError::Signature), "signed as another form");
+            let other = List::open(&bytes, &name("other.example.org"), verify);
+            assert_eq!(other, Err(ListError::Site));
         }
-        let other = List::open(&bytes, &name("other.example.org"), verify);
-        assert_eq!(other, Err(ListError::Site));
         let many = super::tests::list(vec![one; MAX_MEMBERS + 1]);
-        assert_eq!(many.signed(sign), Err(ListError::TooMany));
+        assert_eq!(many.signed(Form::All, sign), Err(ListError::TooMany));
         let longest = List {
             members: vec![one; MAX_MEMBERS],
             ..list
         };
-        assert!(longest.signed(sign).expect("as many as it takes").len() <= MAX_LEN);
+        for form in FORMS {
+            assert!(
+                longest
+                    .signed(form, sign)
+                    .expect("as many as it takes")
+                    .len()
+                    <= MAX_LEN
+            );
+        }
     }
 
     #[test]
     fn a_list_may_be_as_long_as_it_can_get_and_no_longer() {
-        let address = IpAddr::from([0xfe; 16]);
-        let member = Member {
-            key: PublicKey([1; 32]),
-            address,
-            peers: (address, 9).into(),
-        };
+        let member = peer(IpAddr::from([0xfe; 16]));
         let labels = [&"a".repeat(63)[..]; 4].join(".");
         let mut longest = list(vec![member; MAX_MEMBERS]);
         longest.site = name(&labels[..Name::MAX_LEN]);
-        let mut bytes = longest.signed(sign).expect("as many as it takes");
+        let mut bytes = longest
+            .signed(Form::One, sign)
+            .expect("as many as it takes");
         assert_eq!(bytes.len(), MAX_LEN);
         assert_eq!(
             List::open(&bytes, &longest.site, verify).as_ref(),
@@ -338,17 +492,12 @@ mod tests {
 
     #[test]
     fn more_members_than_a_list_has_are_refused_whoever_signed_them() {
-        let address = IpAddr::from([192, 0, 2, 1]);
-        let member = Member {
-            key: PublicKey([1; 32]),
-            address,
-            peers: (address, 9).into(),
-        };
+        let member = peer([192, 0, 2, 1].into());
         let full = list(vec![member; MAX_MEMBERS]);
-        let bytes = full.signed(sign).expect("as many as it takes");
+        let bytes = full.signed(Form::One, sign).expect("as many as it takes");
         assert_eq!(List::open(&bytes, &full.site, verify).as_ref(), Ok(&full));
-        let one = list(vec![member]).signed(sign).expect("one");
-        let none = list(Vec::new()).signed(sign).expect("none");
+        let one = list(vec![member]).signed(Form::One, sign).expect("one");
+        let none = list(Vec::new()).signed(Form::One, sign).expect("none");
         let head = none.len() - SIGNATURE_LEN;
         let mut body = bytes[..bytes.len() - SIGNATURE_LEN].to_vec();
         body.extend(&one[head..one.len() - SIGNATURE_LEN]);

@@ -11,7 +11,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::member::{Member, PublicKey};
+use crate::member::{Peer, PublicKey};
 
 /// How many members keep a payload, unless the list has fewer.
 pub const OWNERS: usize = 2;
@@ -21,8 +21,8 @@ pub const OWNERS: usize = 2;
 ///
 /// Takes one hash a member.
 #[must_use]
-pub fn owners<'a>(members: &'a [Member], payload: &[u8], count: usize) -> Vec<&'a Member> {
-    let mut best: Vec<(u64, &Member)> = Vec::with_capacity(count.min(members.len()) + 1);
+pub fn owners<'a>(members: &'a [Peer], payload: &[u8], count: usize) -> Vec<&'a Peer> {
+    let mut best: Vec<(u64, &Peer)> = Vec::with_capacity(count.min(members.len()) + 1);
     for member in members {
         let claim = claim(&member.key, payload);
         // Two with the same claim cannot be made at will; the key decides between them, not the
@@ -53,17 +53,13 @@ fn claim(key: &PublicKey, payload: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::net::SocketAddr;
 
-    fn members(count: u8) -> Vec<Member> {
+    fn members(count: u8) -> Vec<Peer> {
         (0..count)
             .map(|number| {
-                let address = IpAddr::from(Ipv4Addr::new(192, 0, 2, number));
-                Member {
-                    key: PublicKey([number; 32]),
-                    address,
-                    peers: (address, 1).into(),
-                }
+                let address = SocketAddr::from(([192, 0, 2, number], 1));
+                Peer::at(PublicKey([number; 32]), address)
             })
             .collect()
     }

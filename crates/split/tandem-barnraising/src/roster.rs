@@ -4,12 +4,17 @@
 //! Is not: DNS, the database that outlives a restart, or the looking itself; who calls does those,
 //! and tells the outcome.
 //!
-//! Invariants: an address belongs to one member at most; a member's address is where its request
-//! came from, so that nobody sends browsers to somebody else; whatever changes the list makes its
-//! version grow, and so does a change of health that leaves it as it was, and nothing else; without
-//! a healthy member the answer is the origin's own address; what strangers ask costs no member its
-//! renewal; no network has more of the site than its share ([`crate::shares`]), and no healthy
-//! member goes to make room.
+//! A volunteer with an address of each family joins from both, with one key. Each of its addresses
+//! is a [`Member`] by itself: it has its own place, lease, health and looks, so that one that fails
+//! takes nothing from the other. They are one volunteer in the list, and for what it changed.
+//!
+//! Invariants: an address belongs to one volunteer at most, and a volunteer has one of each family
+//! at most; a member's address is where its request came from, so that nobody sends browsers to
+//! somebody else; whatever changes the list makes its version grow, and so does a change of health
+//! that leaves it as it was, and nothing else; without a healthy member the answer is the origin's
+//! own address; what strangers ask costs no member its renewal; no network has more of the site
+//! than its share ([`crate::shares`]), each address counting for its own; no healthy member goes to
+//! make room.
 
 mod evidence;
 mod listed;
@@ -24,7 +29,7 @@ use tandem_wire::{Instant, UnixTime};
 use crate::admission::{Limiter, Policy, Rate, Standing};
 use crate::health::{Health, Outcome, Thresholds};
 use crate::list::{List, MAX_MEMBERS};
-use crate::member::{Member, PublicKey};
+use crate::member::{Family, Member, PublicKey};
 use crate::turns::answers;
 use crate::uri::Name;
 
@@ -73,12 +78,28 @@ pub struct Roster {
     strangers: Limiter,
     /// Of members that ask from where they serve.
     known: Limiter,
-    members: BTreeMap<PublicKey, Entry>,
+    members: BTreeMap<Seat, Entry>,
     evidence: Evidence,
     version: u64,
     /// Counts what happens, so that it can be said what was before what.
     moment: u64,
     evicted: u64,
+}
+
+/// What a volunteer has one member of: its address of this family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Seat {
+    key: PublicKey,
+    family: Family,
+}
+
+impl Seat {
+    fn of(member: &Member) -> Self {
+        Self {
+            key: member.key,
+            family: Family::of(member.address),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -99,8 +120,10 @@ pub enum Joined {
     New,
     /// It was one, and stays one.
     Renewed,
-    /// It was one at another address: it begins anew.
+    /// It was one at another address of this family: it begins anew.
     Moved,
+    /// It is one at an address of the other family. This one begins as a new member does.
+    Further,
 }
 
 /// Why somebody may not join.
@@ -121,24 +144,6 @@ pub enum Refused {
     /// The roster, or its network's share of it, is full.
     #[error("the site has as many volunteers, in all or of this network, as it can take")]
     Full,
-}
-
-/// IPv4 or IPv6: what an answer is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
-    /// Records of type A.
-    V4,
-    /// Records of type AAAA.
-    V6,
-}
-
-impl Family {
-    fn has(self, address: IpAddr) -> bool {
-        match self {
-            Self::V4 => address.is_ipv4(),
-            Self::V6 => address.is_ipv6(),
-        }
-    }
 }
 
 impl Roster {
@@ -168,6 +173,7 @@ impl Roster {
     pub fn restore(&mut self, member: Member, health: Health, wall: UnixTime) -> bool {
         let taken = self.settings.policy.takes(&member.key, Standing::Member)
             && self.members.len() < MAX_MEMBERS
+            && !self.members.contains_key(&Seat::of(&member))
             && !self.has_address(member.address);
         if taken {
             self.enter(member, health, wall);
@@ -188,9 +194,13 @@ impl Roster {
         wall: UnixTime,
     ) -> Result<Joined, Refused> {
         let from = from.to_canonical();
+        let seat = Seat {
+            key: member.key,
+            family: Family::of(from),
+        };
         let is_known = self
             .members
-            .get(&member.key)
+            .get(&seat)
             .is_some_and(|entry| entry.member.address == from);
         let rate = self.settings.rate;
         let admitted = match is_known {
@@ -211,7 +221,7 @@ impl Roster {
             address: from,
             ..member
         };
-        if let Some(entry) = self.members.get_mut(&member.key)
+        if let Some(entry) = self.members.get_mut(&seat)
             && entry.member.address == member.address
         {
             entry.renewed = wall;
@@ -223,50 +233,59 @@ impl Roster {
         }
         let there = self
             .members
-            .values()
-            .find(|entry| entry.member.address == member.address)
-            .map(|entry| (entry.member.key, entry.health));
+            .iter()
+            .find(|(_, entry)| entry.member.address == member.address)
+            .map(|(seat, entry)| (*seat, entry.health));
         if there.is_some_and(|(_, health)| health.is_healthy()) {
             return Err(Refused::AddressTaken);
         }
         match self.room_for(&member)? {
             Room::Free => {}
-            Room::Of(key) => {
-                self.members.remove(&key);
+            Room::Of(seat) => {
+                self.members.remove(&seat);
                 self.evicted += 1;
             }
         }
-        let before = self.members.get(&member.key).copied();
+        let before = self.members.get(&seat).copied();
         // Whoever was there is not well: the address is more likely somebody else's now.
-        if let Some((key, _)) = there {
-            self.members.remove(&key);
+        if let Some((seat, _)) = there {
+            self.members.remove(&seat);
         }
+        let is_further = self.of(&member.key).next().is_some();
         self.enter(member, Health::default(), wall);
         // Whoever is new is not in the list yet; who has moved is not any more.
         self.version += u64::from(before.is_some_and(|entry| entry.health.is_healthy()));
-        Ok(match before {
-            Some(_) => Joined::Moved,
-            None => Joined::New,
+        Ok(match (before, is_further) {
+            (Some(_), _) => Joined::Moved,
+            (None, true) => Joined::Further,
+            (None, false) => Joined::New,
         })
     }
 
-    /// Lets a member go; whether it was one.
+    /// Lets a volunteer go, with all its addresses; whether it was a member.
     pub fn leave(&mut self, key: &PublicKey) -> bool {
-        let was = self.members.remove(key);
-        self.version += u64::from(was.is_some_and(|entry| entry.health.is_healthy()));
-        was.is_some()
+        let before = self.members.len();
+        let mut listed = 0;
+        self.members.retain(|seat, entry| {
+            let stays = seat.key != *key;
+            listed += u64::from(!stays && entry.health.is_healthy());
+            stays
+        });
+        self.version += u64::from(listed > 0);
+        before != self.members.len()
     }
 
     /// Takes in how one look at a member ended; whether that changed where browsers are sent. Looks
-    /// at one that is out count for nothing.
-    pub fn note(&mut self, key: &PublicKey, outcome: Outcome) -> bool {
-        let member = self.member(key);
-        if member.is_some_and(|member| self.is_barred(member)) {
+    /// at one that is out, or at an address that it has left, count for nothing.
+    pub fn note(&mut self, member: &Member, outcome: Outcome) -> bool {
+        if self.is_barred(member) {
             return false;
         }
         let thresholds = self.settings.thresholds;
         let moment = self.next_moment();
-        let changed = self.members.get_mut(key).is_some_and(|entry| {
+        let entry = self.members.get_mut(&Seat::of(member));
+        let entry = entry.filter(|entry| entry.member.address == member.address);
+        let changed = entry.is_some_and(|entry| {
             let changed = entry.health.note(outcome, thresholds);
             if changed {
                 entry.since = moment;
@@ -293,17 +312,19 @@ impl Roster {
         before - self.members.len()
     }
 
-    /// All members, with whether they are healthy.
+    /// All members, each address of a volunteer by itself, in the order of the keys; with whether
+    /// they are healthy.
     pub fn members(&self) -> impl ExactSizeIterator<Item = (&Member, bool)> {
         self.members
             .values()
             .map(|entry| (&entry.member, entry.health.is_healthy()))
     }
 
-    /// The member with this key.
+    /// The member with this key and an address of this family.
     #[must_use]
-    pub fn member(&self, key: &PublicKey) -> Option<&Member> {
-        self.members.get(key).map(|entry| &entry.member)
+    pub fn member(&self, key: &PublicKey, family: Family) -> Option<&Member> {
+        let seat = Seat { key: *key, family };
+        self.members.get(&seat).map(|entry| &entry.member)
     }
 
     /// Where those members are that are healthy, or were, or that who runs the site has listed.
@@ -342,12 +363,14 @@ impl Roster {
     pub fn addresses(&self, family: Family, turn: u64) -> Vec<IpAddr> {
         if self.healthy().next().is_none() {
             let origin = self.origin.iter().copied();
-            return origin.filter(|address| family.has(*address)).collect();
+            return origin
+                .filter(|address| Family::of(*address) == family)
+                .collect();
         }
         let of_family: Vec<IpAddr> = self
             .healthy()
             .map(|member| member.address)
-            .filter(|address| family.has(*address))
+            .filter(|address| Family::of(*address) == family)
             .collect();
         let mut answers = answers(&of_family, self.settings.addresses.max(1), 0);
         let count = answers.len() as u64;
@@ -369,7 +392,7 @@ impl Roster {
     }
 
     fn standing(&self, key: &PublicKey) -> Standing {
-        if self.members.contains_key(key) {
+        if self.of(key).next().is_some() {
             Standing::Member
         } else {
             Standing::New
@@ -385,7 +408,13 @@ impl Roster {
             since: moment,
             waits: moment,
         };
-        self.members.insert(member.key, entry);
+        self.members.insert(Seat::of(&member), entry);
+    }
+
+    /// A volunteer at all its addresses.
+    fn of(&self, key: &PublicKey) -> impl Iterator<Item = &Entry> + use<'_> {
+        let [first, last] = [Family::V4, Family::V6].map(|family| Seat { key: *key, family });
+        self.members.range(first..=last).map(|(_, entry)| entry)
     }
 
     fn next_moment(&mut self) -> u64 {

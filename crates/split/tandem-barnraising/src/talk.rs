@@ -11,6 +11,11 @@
 //!            "TBA" 1 | 4                                                                                            noted
 //! ```
 //!
+//! There are two kinds of the wish to join. A volunteer of today asks by the second (4), once from
+//! each of its addresses. One that knows of one address only asks by the first (1), as does one of
+//! today whose broker hangs up on the second: such a broker would take each of two addresses for a
+//! move. What the broker does with them differs in the form of the list alone.
+//!
 //! Is not: the channel, by which both know each other's keys; nor the list ([`crate::list`]), which
 //! is checked by its signature.
 //!
@@ -19,7 +24,7 @@
 
 use tandem_wire::UnixTime;
 
-use crate::list;
+use crate::list::{self, Form};
 use crate::member::PublicKey;
 use crate::roster::Refused;
 use crate::uri::Name;
@@ -95,6 +100,8 @@ fn is_path(text: &str) -> bool {
 /// What comes with the wish to join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Join {
+    /// The form of lists that it reads.
+    pub form: Form,
     /// Where other volunteers ask it for payloads, at the address from which it asks; 0 for
     /// nowhere.
     pub peers: u16,
@@ -226,7 +233,12 @@ impl Question {
         let mut out = QUESTION.to_vec();
         let site = self.site.as_str().as_bytes();
         let kind = match self.wish {
-            Wish::Join(_) => 1,
+            Wish::Join(Join {
+                form: Form::One, ..
+            }) => 1,
+            Wish::Join(Join {
+                form: Form::All, ..
+            }) => 4,
             Wish::Leave => 2,
             Wish::Report(_) => 3,
         };
@@ -264,16 +276,8 @@ impl Question {
         let text = rest.text(length.into())?;
         let site = Name::parse(text).filter(|name| name.as_str() == text)?;
         let wish = match kind {
-            1 => Wish::Join(Join {
-                peers: u16::from_be_bytes(rest.array()?),
-                held: rest.number()?,
-                issued: UnixTime(rest.number()?),
-                told: Told {
-                    clients: rest.number()?,
-                    sent: rest.number()?,
-                    from_origin: rest.number()?,
-                },
-            }),
+            1 => Wish::Join(rest.join(Form::One)?),
+            4 => Wish::Join(rest.join(Form::All)?),
             2 => Wish::Leave,
             3 => {
                 let volunteer = PublicKey(rest.array()?);
@@ -381,6 +385,20 @@ impl<'a> Rest<'a> {
         Some(bytes)
     }
 
+    fn join(&mut self, form: Form) -> Option<Join> {
+        Some(Join {
+            form,
+            peers: u16::from_be_bytes(self.array()?),
+            held: self.number()?,
+            issued: UnixTime(self.number()?),
+            told: Told {
+                clients: self.number()?,
+                sent: self.number()?,
+                from_origin: self.number()?,
+            },
+        })
+    }
+
     fn text(&mut self, length: usize) -> Option<&'a str> {
         std::str::from_utf8(self.bytes(length)?).ok()
     }
@@ -394,6 +412,7 @@ mod tests {
     fn questions() -> Vec<Question> {
         let site = Name::parse("www.example.org").expect("a name");
         let join = Join {
+            form: Form::One,
             peers: 8471,
             held: 7,
             issued: UnixTime(1_000),
@@ -407,6 +426,10 @@ mod tests {
         [
             Wish::Join(join),
             Wish::Join(Join::default()),
+            Wish::Join(Join {
+                form: Form::All,
+                ..join
+            }),
             Wish::Leave,
             Wish::Report(Report::new(PublicKey([4; 32]), "/a/b")),
             Wish::Report(Report::new(PublicKey([4; 32]), &longest)),
@@ -438,6 +461,26 @@ mod tests {
             ],
         ]
         .concat()
+    }
+
+    #[test]
+    fn a_wish_to_join_differs_from_an_older_one_in_its_kind_alone() {
+        let site = Name::parse("www.example.org").expect("a name");
+        let written = |form: Form| {
+            let join = Join {
+                form,
+                peers: 8471,
+                ..Join::default()
+            };
+            let site = site.clone();
+            let wish = Wish::Join(join);
+            Question { site, wish }.write()
+        };
+        let (one, all) = (written(Form::One), written(Form::All));
+        // What brokers and volunteers of one address say.
+        assert_eq!(one[..6], [b'T', b'B', b'Q', 1, 1, 15]);
+        assert_eq!((one[4], all[4]), (1, 4));
+        assert_eq!(one[5..], all[5..]);
     }
 
     #[test]

@@ -26,13 +26,12 @@ use crate::error::BrokerError;
 /// Marks a SQLite file as a broker's: `TBRN`.
 const APPLICATION_ID: i64 = 0x5442_524e;
 /// The version of the tables below.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 /// Damaged files that are kept.
 const KEPT_CORRUPT: u32 = 3;
 
-/// Version 2. Times are Unix seconds. What a member `was` told before it was last started is kept
-/// apart from what it tells now.
-const TABLES: &str = "
+/// Version 3. Times are Unix seconds.
+const SITE: &str = "
     CREATE TABLE site (
         name TEXT PRIMARY KEY NOT NULL,
         version INTEGER NOT NULL,
@@ -41,8 +40,13 @@ const TABLES: &str = "
         from_origin INTEGER NOT NULL,
         accepted INTEGER NOT NULL DEFAULT 0
     ) STRICT;
+";
+
+/// The same. A volunteer has a row for each of its addresses. What it `was` told before it was last
+/// started is kept apart from what it tells now; both are the same in all of its rows.
+const MEMBERS: &str = "
     CREATE TABLE members (
-        key BLOB PRIMARY KEY NOT NULL CHECK (length(key) = 32),
+        key BLOB NOT NULL CHECK (length(key) = 32),
         address TEXT NOT NULL,
         peers INTEGER NOT NULL,
         healthy INTEGER NOT NULL,
@@ -52,14 +56,22 @@ const TABLES: &str = "
         from_origin INTEGER NOT NULL,
         was_clients INTEGER NOT NULL,
         was_sent INTEGER NOT NULL,
-        was_from_origin INTEGER NOT NULL
+        was_from_origin INTEGER NOT NULL,
+        PRIMARY KEY (key, address)
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// From version 1.
-const UPGRADE: &str = "ALTER TABLE site ADD COLUMN accepted INTEGER NOT NULL DEFAULT 0;";
+/// From version 1 to 2.
+const SECOND: &str = "ALTER TABLE site ADD COLUMN accepted INTEGER NOT NULL DEFAULT 0;";
 
-/// A member, as it is kept.
+/// From version 2 to 3, before and after [`MEMBERS`]: the key alone was primary, and the columns
+/// were the same.
+const THIRD: [&str; 2] = [
+    "ALTER TABLE members RENAME TO old_members;",
+    "INSERT INTO members SELECT * FROM old_members; DROP TABLE old_members;",
+];
+
+/// A member, as it is kept: a volunteer at one of its addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) member: Member,
@@ -164,7 +176,7 @@ impl Database {
         harden(&connection).map_err(fault)?;
         let (application, version, has_tables) = kind(&connection).map_err(fault)?;
         match (has_tables, application, version) {
-            (false, 0 | APPLICATION_ID, _) | (true, APPLICATION_ID, 1 | VERSION) => {}
+            (false, 0 | APPLICATION_ID, _) | (true, APPLICATION_ID, 1..=VERSION) => {}
             (true, APPLICATION_ID, later) => {
                 return Err(foreign(format!(
                     "is of a later version of Tandem (schema {later}, this one knows {VERSION}); run that, or name another directory as `state`"
@@ -197,7 +209,7 @@ impl Database {
             transaction.commit().map_err(fault)?;
         } else if version < VERSION {
             let transaction = connection.transaction().map_err(fault)?;
-            upgrade(&transaction).map_err(fault)?;
+            upgrade(&transaction, version).map_err(fault)?;
             transaction.commit().map_err(fault)?;
         }
         let kept = Kept {
@@ -224,11 +236,11 @@ impl Database {
             .optional()
     }
 
-    /// Writes the site, and the rows of these members; without a row: it is none any more.
+    /// Writes the site, and all rows of these volunteers; without a row: it is no member any more.
     pub(crate) fn write<'a>(
         &mut self,
         site: Site,
-        members: impl Iterator<Item = (&'a PublicKey, Option<Row>)>,
+        volunteers: impl Iterator<Item = (&'a PublicKey, Vec<Row>)>,
     ) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction()?;
         transaction
@@ -241,14 +253,12 @@ impl Database {
                 number(site.gone.from_origin),
                 number(site.accepted.0)
             ])?;
-        for (key, row) in members {
-            match row {
-                Some(row) => write_row(&transaction, &row)?,
-                None => {
-                    transaction
-                        .prepare_cached("DELETE FROM members WHERE key = ?1")?
-                        .execute(params![key.0])?;
-                }
+        for (key, rows) in volunteers {
+            transaction
+                .prepare_cached("DELETE FROM members WHERE key = ?1")?
+                .execute(params![key.0])?;
+            for row in rows {
+                write_row(&transaction, &row)?;
             }
         }
         transaction.commit()
@@ -317,7 +327,7 @@ fn read_members(connection: &Connection) -> rusqlite::Result<Vec<Row>> {
     let mut statement = connection.prepare(
         "SELECT key, address, peers, healthy, joined, clients, sent, from_origin,
                 was_clients, was_sent, was_from_origin FROM members
-         ORDER BY healthy = 0, joined, key",
+         ORDER BY healthy = 0, joined, key, address",
     )?;
     let rows = statement.query_map([], |row| {
         let text: String = row.get(1)?;
@@ -371,13 +381,20 @@ fn kind(connection: &Connection) -> rusqlite::Result<(i64, i64, bool)> {
 }
 
 fn create(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch(TABLES)?;
+    connection.execute_batch(SITE)?;
+    connection.execute_batch(MEMBERS)?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     connection.pragma_update(None, "user_version", VERSION)
 }
 
-fn upgrade(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch(UPGRADE)?;
+fn upgrade(connection: &Connection, from: i64) -> rusqlite::Result<()> {
+    if from < 2 {
+        connection.execute_batch(SECOND)?;
+    }
+    let [before, after] = THIRD;
+    for step in [before, MEMBERS, after] {
+        connection.execute_batch(step)?;
+    }
     connection.pragma_update(None, "user_version", VERSION)
 }
 
@@ -479,9 +496,9 @@ mod tests {
             accepted: UnixTime(7),
         };
         let (one, two) = (row(1), row(2));
-        let rows = [(&one.member.key, Some(one)), (&two.member.key, Some(two))];
+        let rows = [(&one.member.key, vec![one]), (&two.member.key, vec![two])];
         database.write(site, rows.into_iter()).expect("a disk");
-        let gone = [(&two.member.key, None)];
+        let gone = [(&two.member.key, Vec::new())];
         database.write(site, gone.into_iter()).expect("a disk");
         (site, one)
     }
@@ -525,7 +542,7 @@ mod tests {
             gone: row(1).told,
             accepted: UnixTime(7),
         };
-        let written = keys.iter().zip(rows.map(Some));
+        let written = keys.iter().zip(rows.map(|row| vec![row]));
         database.write(site, written).expect("a disk");
         drop(database);
         let (_, kept) = Database::open(&path, &name("a.example")).expect("as it was");
@@ -559,13 +576,103 @@ mod tests {
     }
 
     #[test]
+    fn a_volunteer_has_a_row_for_each_address_that_it_has_now() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("broker.sqlite");
+        let (mut database, _) = Database::open(&path, &name("a.example")).expect("a new file");
+        let four = row(1);
+        let address: IpAddr = "2001:db8::1".parse().expect("an address");
+        let six = Row {
+            member: Member {
+                address,
+                peers: SocketAddr::new(address, 7),
+                ..four.member
+            },
+            standing: Standing::Unproven,
+            ..four
+        };
+        for rows in [vec![four, six], vec![six], vec![four, six]] {
+            let kept = rows.clone();
+            let written = [(&four.member.key, rows)];
+            let site = Site::default();
+            database.write(site, written.into_iter()).expect("a disk");
+            drop(database);
+            let opened = Database::open(&path, &name("a.example")).expect("as it was");
+            assert_eq!(opened.1.members, kept);
+            database = opened.0;
+        }
+    }
+
+    /// What `sqlite3 .dump` says of a file that a broker wrote when volunteers had one address
+    /// (2026-11-28), with its two pragmas: one volunteer that is well, and one that never was.
+    const SECOND_FILE: &str = include_str!("database/version2.sql");
+
+    #[test]
+    fn a_file_of_the_second_version_is_taken_over() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("broker.sqlite");
+        let second = Connection::open(&path).expect("a file");
+        second.execute_batch(SECOND_FILE).expect("a disk");
+        drop(second);
+        let kept_row = |host: u8, port: u16, standing: Standing, told: [u64; 3]| {
+            let address = IpAddr::from([127, 0, 0, host]);
+            let [clients, sent, from_origin] = told;
+            let told = Told {
+                clients,
+                sent,
+                from_origin,
+            };
+            (SocketAddr::new(address, port), standing, told)
+        };
+        for _ in 0..2 {
+            let (database, kept) = Database::open(&path, &name("a.example")).expect("ours");
+            assert_eq!(kept.site.map(|site| site.version), Some(1_795_867_774));
+            let rows = kept.members.iter();
+            let rows: Vec<_> = rows
+                .map(|row| (row.member.peers, row.standing, row.told))
+                .collect();
+            assert_eq!(
+                rows,
+                [
+                    kept_row(2, 17_444, Standing::Healthy, [9, 14_807, 8_557]),
+                    kept_row(3, 0, Standing::Unproven, [0; 3]),
+                ]
+            );
+            let first = kept.members[0].member;
+            assert_eq!(first.address, first.peers.ip());
+            assert!(first.key.to_string().starts_with("62be61853e6c5204"));
+            let (_, version, _) = kind(&database.connection).expect("ours");
+            assert_eq!(version, VERSION);
+        }
+    }
+
+    #[test]
     fn the_first_version_is_taken_over() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("broker.sqlite");
         let (site, row) = written(&path);
         let first = Connection::open(&path).expect("a file");
         first
-            .execute_batch("ALTER TABLE site DROP COLUMN accepted; PRAGMA user_version = 1;")
+            .execute_batch(
+                "ALTER TABLE site DROP COLUMN accepted;
+                 CREATE TABLE m (
+                    key BLOB PRIMARY KEY NOT NULL CHECK (length(key) = 32),
+                    address TEXT NOT NULL,
+                    peers INTEGER NOT NULL,
+                    healthy INTEGER NOT NULL,
+                    joined INTEGER NOT NULL,
+                    clients INTEGER NOT NULL,
+                    sent INTEGER NOT NULL,
+                    from_origin INTEGER NOT NULL,
+                    was_clients INTEGER NOT NULL,
+                    was_sent INTEGER NOT NULL,
+                    was_from_origin INTEGER NOT NULL
+                 ) STRICT, WITHOUT ROWID;
+                 INSERT INTO m SELECT * FROM members;
+                 DROP TABLE members;
+                 ALTER TABLE m RENAME TO members;
+                 PRAGMA user_version = 1;",
+            )
             .expect("a disk");
         drop(first);
         for _ in 0..2 {

@@ -7,24 +7,28 @@
 //! that takes nothing more costs what a restart would, and nothing now; whatever changed is
 //! published once.
 
+mod numbers;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tandem_barnraising::health::{Health, Outcome};
+use tandem_barnraising::list::Form;
 use tandem_barnraising::roster::{Group, Joined, Ruling, Suspect};
 use tandem_barnraising::talk::{Answer, Join, Question, Refusal, Report, Told, Welcome, Wish};
 use tandem_barnraising::uri::Name;
-use tandem_barnraising::{Member, PublicKey, Roster};
+use tandem_barnraising::{Family, Member, PublicKey, Roster};
 use tandem_channel::ChannelKey;
-use tandem_daemon::metrics::Number;
 use tandem_wire::UnixTime;
 use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::database::{Database, Kept, Row, Site, Standing};
 use crate::moment::{Clock, wall};
+
+pub(crate) use numbers::Numbers;
 
 /// Where browsers are to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,110 +53,6 @@ impl Published {
     }
 }
 
-/// What is counted.
-#[derive(Clone, Debug)]
-pub(crate) struct Numbers {
-    volunteers: Number,
-    healthy: Number,
-    version: Number,
-    joined: Number,
-    renewed: Number,
-    left: Number,
-    forgotten: Number,
-    evicted: Number,
-    refused: Number,
-    looks: Number,
-    bad_looks: Number,
-    reports: Number,
-    reported_looks: Number,
-    altered: Number,
-    barred: Number,
-    not_written: Number,
-    pub(crate) strangers: Number,
-}
-
-impl Numbers {
-    fn new() -> Self {
-        let (counter, gauge) = (Number::counter, Number::gauge);
-        Self {
-            volunteers: gauge("tandem_broker_volunteers", "Members"),
-            healthy: gauge("tandem_broker_healthy_volunteers", "Members that are well"),
-            version: gauge("tandem_broker_list_version", "Version of the list"),
-            joined: counter(
-                "tandem_broker_joins",
-                "Volunteers that have joined or moved",
-            ),
-            renewed: counter("tandem_broker_renewals", "Renewals of members"),
-            left: counter("tandem_broker_leaves", "Members that have left"),
-            forgotten: counter(
-                "tandem_broker_forgotten",
-                "Members that did not renew in time",
-            ),
-            evicted: counter(
-                "tandem_broker_evictions",
-                "Members, none of them well, that made room for others",
-            ),
-            refused: counter("tandem_broker_refusals", "Volunteers that were not taken"),
-            looks: counter(
-                "tandem_broker_looks",
-                "Looks at members in turn, and those after reports that found a changed record",
-            ),
-            bad_looks: counter(
-                "tandem_broker_bad_looks",
-                "Looks at members that found no good answer",
-            ),
-            reports: counter(
-                "tandem_broker_reports",
-                "Reports of the origin that clients refuse what comes through a member",
-            ),
-            reported_looks: counter(
-                "tandem_broker_reported_looks",
-                "Looks at members because of reports",
-            ),
-            altered: counter(
-                "tandem_broker_altered_records",
-                "Looks whose own TLS refused a record that came through a member",
-            ),
-            barred: counter(
-                "tandem_broker_barred",
-                "Times that a member was put out because of what it changed",
-            ),
-            not_written: counter(
-                "tandem_broker_not_written",
-                "Times that the database took nothing",
-            ),
-            strangers: counter(
-                "tandem_broker_failed_channels",
-                "Connections that were no volunteer's, or came too often",
-            ),
-        }
-    }
-
-    pub(crate) fn all(&self) -> Vec<Number> {
-        [
-            &self.volunteers,
-            &self.healthy,
-            &self.version,
-            &self.joined,
-            &self.renewed,
-            &self.left,
-            &self.forgotten,
-            &self.evicted,
-            &self.refused,
-            &self.looks,
-            &self.bad_looks,
-            &self.reports,
-            &self.reported_looks,
-            &self.altered,
-            &self.barred,
-            &self.not_written,
-            &self.strangers,
-        ]
-        .map(Clone::clone)
-        .to_vec()
-    }
-}
-
 /// How one look at a member ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Look {
@@ -162,21 +62,37 @@ pub(crate) struct Look {
     pub(crate) took: Duration,
 }
 
-/// A member, as it is shown.
+/// A volunteer, as it is shown.
 #[derive(Debug, Clone)]
 pub(crate) struct Shown {
-    pub(crate) member: Member,
-    pub(crate) standing: Standing,
+    pub(crate) key: PublicKey,
+    /// One at least.
+    pub(crate) places: Vec<Place>,
     /// When it joined, by the wall's clock.
     pub(crate) joined: UnixTime,
     /// Seconds since it has renewed.
     pub(crate) renewed: u64,
-    /// The last look, and how many seconds ago.
-    pub(crate) look: Option<(Look, u64)>,
     /// All that it has said that it did.
     pub(crate) told: Told,
+}
+
+/// One of its addresses.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) address: IpAddr,
+    pub(crate) standing: Standing,
+    /// The last look, and how many seconds ago.
+    pub(crate) look: Option<(Look, u64)>,
     /// Whether it is out because of what it changed.
     pub(crate) is_barred: bool,
+}
+
+impl Shown {
+    /// Whether browsers are sent to it, at one of its addresses at least.
+    pub(crate) fn is_healthy(&self) -> bool {
+        let mut places = self.places.iter();
+        places.any(|place| place.standing == Standing::Healthy)
+    }
 }
 
 /// All that is shown.
@@ -212,7 +128,8 @@ struct State {
     /// Members that the database does not know as they are now.
     unwritten: BTreeSet<PublicKey>,
     takes_nothing: bool,
-    signed: Option<Signed>,
+    /// In both forms, as they are asked for.
+    signed: [Option<Signed>; 2],
     published: watch::Sender<Arc<Published>>,
     addresses: watch::Sender<Arc<BTreeSet<IpAddr>>>,
     /// When the site's name was last found safe.
@@ -222,17 +139,20 @@ struct State {
     numbers: Numbers,
 }
 
-/// What the roster does not know of a member.
+/// What the roster does not know of a volunteer.
 #[derive(Debug, Clone)]
 struct Note {
     joined: UnixTime,
     renewed: UnixTime,
     told: Told,
     was: Told,
-    look: Option<(Look, UnixTime)>,
+    /// All that it has, as of the last change.
+    addresses: BTreeSet<IpAddr>,
+    /// The last at each of them.
+    looks: BTreeMap<IpAddr, (Look, UnixTime)>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Signed {
     version: u64,
     issued: UnixTime,
@@ -254,23 +174,31 @@ impl Keeper {
         let mut gone = site.gone;
         let mut notes = BTreeMap::new();
         let mut unwritten = BTreeSet::new();
+        let mut dropped = BTreeMap::new();
         for row in kept.members {
             let health = match row.standing {
                 Standing::Healthy => Health::known_as_well(),
                 Standing::Unproven => Health::default(),
             };
             if roster.restore(row.member, health, clock.steady()) {
-                let note = Note {
+                let note = notes.entry(row.member.key).or_insert_with(|| Note {
                     joined: row.joined,
                     renewed: clock.steady(),
                     told: row.told,
                     was: row.was,
-                    look: None,
-                };
-                notes.insert(row.member.key, note);
+                    addresses: BTreeSet::new(),
+                    looks: BTreeMap::new(),
+                });
+                note.addresses.insert(row.member.address);
             } else {
-                gone = sum(gone, sum(row.was, row.told));
+                dropped.insert(row.member.key, sum(row.was, row.told));
                 unwritten.insert(row.member.key);
+            }
+        }
+        for (key, told) in dropped {
+            // One that is still there at another address has it in its own row.
+            if !notes.contains_key(&key) {
+                gone = sum(gone, told);
             }
         }
         let published = Published {
@@ -293,7 +221,7 @@ impl Keeper {
             database,
             unwritten,
             takes_nothing: false,
-            signed: None,
+            signed: [None, None],
             published: watch::Sender::new(Arc::new(published)),
             addresses: watch::Sender::default(),
             accepted: watch::Sender::new(site.accepted),
@@ -338,15 +266,15 @@ impl Keeper {
     }
 
     /// Takes in a look at a member.
-    pub(crate) async fn note(&self, key: PublicKey, look: Look) {
-        self.with(move |state| state.note(&key, look)).await;
+    pub(crate) async fn note(&self, member: Member, look: Look) {
+        self.with(move |state| state.note(&member, look)).await;
     }
 
     /// Takes in a look that fetched this path, and whose own TLS refused a record.
-    pub(crate) async fn note_altered(&self, key: PublicKey, path: String, look: Look) {
+    pub(crate) async fn note_altered(&self, member: Member, path: String, look: Look) {
         self.with(move |state| {
             let now = state.clock.steady();
-            state.note_altered(&key, &path, look, now);
+            state.note_altered(&member, &path, look, now);
         })
         .await;
     }
@@ -445,7 +373,7 @@ impl State {
             peers: SocketAddr::new(from, join.peers),
         };
         let (now, steady) = (self.clock.now(), self.clock.steady());
-        let before = self.roster.member(&key).copied();
+        let before = self.roster.member(&key, Family::of(from)).copied();
         let joined = match self.roster.join(member, from, now, steady) {
             Ok(joined) => joined,
             Err(refused) => {
@@ -459,7 +387,8 @@ impl State {
             renewed: steady,
             told: Told::default(),
             was: Told::default(),
-            look: None,
+            addresses: BTreeSet::new(),
+            looks: BTreeMap::new(),
         });
         note.renewed = steady;
         // What counts up has begun anew with the volunteer.
@@ -474,15 +403,16 @@ impl State {
             self.unwritten.insert(key);
         }
         match joined {
-            Joined::New | Joined::Moved => {
-                tracing::info!(volunteer = %key, "a volunteer has joined");
-                note.look = None;
+            Joined::New | Joined::Moved | Joined::Further => {
+                let further = joined == Joined::Further;
+                tracing::info!(volunteer = %key, further, "a volunteer has joined");
+                note.looks.remove(&from);
                 self.numbers.joined.add(1);
             }
             Joined::Renewed => self.numbers.renewed.add(1),
         }
         match joined {
-            Joined::New | Joined::Moved => {
+            Joined::New | Joined::Moved | Joined::Further => {
                 self.unwritten.insert(key);
                 self.changed();
             }
@@ -496,7 +426,7 @@ impl State {
     }
 
     fn welcome(&mut self, join: &Join) -> Answer {
-        let list = match self.signed() {
+        let list = match self.signed(join.form) {
             Some(signed) if (signed.version, signed.issued) == (join.held, join.issued) => {
                 Vec::new()
             }
@@ -512,38 +442,46 @@ impl State {
     }
 
     /// The list as it is now, signed anew long before the last one ends.
-    fn signed(&mut self) -> Option<&Signed> {
+    ///
+    /// What is one version, issued at one time, says the same in both forms.
+    fn signed(&mut self, form: Form) -> Option<&Signed> {
         let (version, now) = (self.roster.version(), wall());
         let is_current = |signed: &Signed| {
             let age = now.0.checked_sub(signed.issued.0);
             signed.version == version && age.is_some_and(|age| age < self.list_life / 4)
         };
-        if !self.signed.as_ref().is_some_and(is_current) {
+        let at = match form {
+            Form::One => 0,
+            Form::All => 1,
+        };
+        if !self.signed[at].as_ref().is_some_and(is_current) {
+            let other = self.signed[1 - at].as_ref();
+            let other = other.filter(|signed| is_current(signed));
+            let issued = other.map_or(now, |signed| signed.issued);
             let mut failed = None;
-            let list = self.roster.list(now).signed(|message| {
+            let list = self.roster.list(issued).signed(form, |message| {
                 self.key.sign(message).unwrap_or_else(|error| {
                     failed = Some(error);
                     [0; 64]
                 })
             });
-            match (list, failed) {
-                (Ok(list), None) => {
-                    self.signed = Some(Signed {
-                        version,
-                        issued: now,
-                        list,
-                    });
-                }
+            self.signed[at] = match (list, failed) {
+                (Ok(list), None) => Some(Signed {
+                    version,
+                    issued,
+                    list,
+                }),
                 (list, failed) => {
                     tracing::error!(?failed, refused = ?list.err(), "the list cannot be signed");
-                    self.signed = None;
+                    None
                 }
-            }
+            };
         }
-        self.signed.as_ref()
+        self.signed[at].as_ref()
     }
 
-    fn note(&mut self, key: &PublicKey, look: Look) {
+    fn note(&mut self, member: &Member, look: Look) {
+        let (key, address) = (&member.key, member.address);
         self.numbers.looks.add(1);
         let outcome = match &look.result {
             Ok(_) => Outcome::Good,
@@ -558,12 +496,17 @@ impl State {
             return;
         };
         let reason = look.result.clone().err();
-        note.look = Some((look, steady));
-        if self.roster.note(key, outcome) {
+        if note.addresses.contains(&address) {
+            note.looks.insert(address, (look, steady));
+        }
+        if self.roster.note(member, outcome) {
+            let family = Family::of(address);
             match reason {
-                None => tracing::info!(volunteer = %key, "browsers are sent to this volunteer now"),
+                None => {
+                    tracing::info!(volunteer = %key, ?family, "browsers are sent to this volunteer now");
+                }
                 Some(reason) => {
-                    tracing::warn!(volunteer = %key, %reason, "browsers are not sent to this volunteer any more");
+                    tracing::warn!(volunteer = %key, ?family, %reason, "browsers are not sent to this volunteer any more");
                 }
             }
             self.unwritten.insert(*key);
@@ -571,25 +514,28 @@ impl State {
         }
     }
 
-    fn note_altered(&mut self, key: &PublicKey, path: &str, look: Look, now: UnixTime) {
+    fn note_altered(&mut self, member: &Member, path: &str, look: Look, now: UnixTime) {
+        let key = &member.key;
         self.numbers.looks.add(1);
         self.numbers.bad_looks.add(1);
         self.numbers.altered.add(1);
         let Some(note) = self.notes.get_mut(key) else {
             return;
         };
-        note.look = Some((look, now));
+        if note.addresses.contains(&member.address) {
+            note.looks.insert(member.address, (look, now));
+        }
         tracing::debug!(volunteer = %key, path, "a look found a changed record");
-        match self.roster.note_altered(key, path, now) {
+        match self.roster.note_altered(member, path, now) {
             None => return,
             Some(Ruling::Noted) => {
                 tracing::warn!(volunteer = %key, "a record that came through this volunteer was changed: it is looked at again soon");
                 self.unwritten.insert(*key);
             }
             Some(Ruling::Barred(seconds)) => {
-                tracing::warn!(volunteer = %key, seconds, "records that came through this volunteer were changed: browsers are not sent to its address for so long");
+                tracing::warn!(volunteer = %key, seconds, "records that came through this volunteer were changed: browsers are not sent to its addresses for so long");
                 self.numbers.barred.add(1);
-                // All members of the address are out with it.
+                // All members of its addresses are out with it.
                 let members = self.roster.members().map(|(member, _)| member);
                 let out = members.filter(|member| self.roster.is_barred(member));
                 self.unwritten.extend(out.map(|member| member.key));
@@ -601,7 +547,10 @@ impl State {
     fn tick(&mut self) {
         let gone = self.roster.forget_silent(self.clock.steady());
         if gone > 0 {
-            tracing::info!(gone, "volunteers that did not renew are forgotten");
+            tracing::info!(
+                gone,
+                "addresses of volunteers that were not renewed are forgotten"
+            );
             self.numbers.forgotten.add(gone as u64);
             self.changed();
         } else if self.takes_nothing
@@ -614,52 +563,50 @@ impl State {
 
     /// The roster is another one: that is written down, then given out.
     fn changed(&mut self) {
-        let there: BTreeSet<PublicKey> = self
-            .roster
-            .members()
-            .map(|(member, _)| member.key)
-            .collect();
-        let gone: Vec<PublicKey> = self
-            .notes
-            .keys()
-            .filter(|key| !there.contains(key))
-            .copied()
-            .collect();
-        for key in gone {
-            if let Some(note) = self.notes.remove(&key) {
-                self.gone = sum(self.gone, sum(note.was, note.told));
-                self.unwritten.insert(key);
-            }
+        let mut there: BTreeMap<PublicKey, BTreeSet<IpAddr>> = BTreeMap::new();
+        for (member, _) in self.roster.members() {
+            there.entry(member.key).or_default().insert(member.address);
         }
+        let (gone, unwritten) = (&mut self.gone, &mut self.unwritten);
+        self.notes.retain(|key, note| {
+            let addresses = there.remove(key).unwrap_or_default();
+            if note.addresses != addresses {
+                unwritten.insert(*key);
+                note.looks.retain(|address, _| addresses.contains(address));
+                note.addresses = addresses;
+            }
+            let stays = !note.addresses.is_empty();
+            if !stays {
+                *gone = sum(*gone, sum(note.was, note.told));
+            }
+            stays
+        });
         self.save();
         self.publish();
     }
 
     fn save(&mut self) {
-        let members: BTreeMap<PublicKey, Row> = self
-            .members()
-            .filter_map(|(member, standing)| {
-                let note = self.notes.get(&member.key)?;
-                let row = Row {
+        let unwritten = self.unwritten.clone();
+        let mut rows: BTreeMap<&PublicKey, Vec<Row>> =
+            unwritten.iter().map(|key| (key, Vec::new())).collect();
+        for (member, standing) in self.members() {
+            let note = self.notes.get(&member.key);
+            if let (Some(note), Some(rows)) = (note, rows.get_mut(&member.key)) {
+                rows.push(Row {
                     member: *member,
                     standing,
                     joined: note.joined,
                     told: note.told,
                     was: note.was,
-                };
-                Some((member.key, row))
-            })
-            .collect();
-        let rows = self
-            .unwritten
-            .iter()
-            .map(|key| (key, members.get(key).copied()));
+                });
+            }
+        }
         let site = Site {
             version: self.roster.version(),
             gone: self.gone,
             accepted: *self.accepted.borrow(),
         };
-        match self.database.write(site, rows) {
+        match self.database.write(site, rows.into_iter()) {
             Ok(()) => {
                 if std::mem::take(&mut self.takes_nothing) {
                     tracing::info!("the database is written again");
@@ -677,12 +624,15 @@ impl State {
     }
 
     fn publish(&mut self) {
-        let healthy: Vec<IpAddr> = self
+        let well = self
             .members()
-            .filter(|(_, standing)| *standing == Standing::Healthy)
-            .map(|(member, _)| member.address)
-            .collect();
-        self.numbers.healthy.set(healthy.len() as u64);
+            .filter(|(_, standing)| *standing == Standing::Healthy);
+        let (keys, healthy): (BTreeSet<PublicKey>, Vec<IpAddr>) =
+            well.map(|(member, _)| (member.key, member.address)).unzip();
+        let of_v4 = healthy.iter().filter(|address| address.is_ipv4()).count();
+        self.numbers.healthy.set(keys.len() as u64);
+        self.numbers.healthy_v4.set(of_v4 as u64);
+        self.numbers.healthy_v6.set((healthy.len() - of_v4) as u64);
         self.numbers.volunteers.set(self.notes.len() as u64);
         self.numbers.version.set(self.roster.version());
         self.numbers.evicted.set(self.roster.evicted());
@@ -704,22 +654,33 @@ impl State {
     fn snapshot(&self) -> Snapshot {
         let now = self.clock.steady();
         let ago = |then: UnixTime| now.0.saturating_sub(then.0);
-        let members = self.members().filter_map(|(member, standing)| {
-            let note = self.notes.get(&member.key)?;
-            Some(Shown {
-                member: *member,
+        let mut members: Vec<Shown> = Vec::new();
+        for (member, standing) in self.members() {
+            let Some(note) = self.notes.get(&member.key) else {
+                continue;
+            };
+            let look = note.looks.get(&member.address);
+            let place = Place {
+                address: member.address,
                 standing,
-                joined: note.joined,
-                renewed: ago(note.renewed),
-                look: note.look.clone().map(|(look, at)| (look, ago(at))),
-                told: sum(note.was, note.told),
+                look: look.map(|(look, at)| (look.clone(), ago(*at))),
                 is_barred: self.roster.is_barred(member),
-            })
-        });
+            };
+            match members.last_mut() {
+                Some(shown) if shown.key == member.key => shown.places.push(place),
+                _ => members.push(Shown {
+                    key: member.key,
+                    places: vec![place],
+                    joined: note.joined,
+                    renewed: ago(note.renewed),
+                    told: sum(note.was, note.told),
+                }),
+            }
+        }
         Snapshot {
             published: Published::clone(&self.published.borrow()),
             version: self.roster.version(),
-            members: members.collect(),
+            members,
             gone: self.gone,
         }
     }

@@ -81,9 +81,9 @@ impl Looker {
                         enough: ENOUGH,
                     };
                     match looker.look(member.address, &errand).await {
-                        Seen::Unaltered(look) => keeper.note(member.key, look).await,
+                        Seen::Unaltered(look) => keeper.note(member, look).await,
                         Seen::Altered(look) => {
-                            keeper.note_altered(member.key, errand.path, look).await;
+                            keeper.note_altered(member, errand.path, look).await;
                         }
                     }
                 });
@@ -112,7 +112,7 @@ impl Looker {
                     match looker.look(member.address, &errand).await {
                         Seen::Unaltered(_) => {}
                         Seen::Altered(look) => {
-                            keeper.note_altered(member.key, errand.path, look).await;
+                            keeper.note_altered(member, errand.path, look).await;
                         }
                     }
                 });

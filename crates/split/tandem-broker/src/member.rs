@@ -3,6 +3,11 @@
 //!
 //! Is not: the serving of clients, which goes on whatever becomes of this.
 //!
+//! It asks from each of its addresses, one of a family, so that the broker knows it by both. Its
+//! key says that they are one volunteer's. A broker of an older Tandem takes one address: it hangs
+//! up on the kind of question that others know, and is asked as before, from the first address
+//! alone.
+//!
 //! How long a list counts: one that the broker has just sent for its life from then on, whatever
 //! this machine's wall clock says; one that was read from the cache by that clock, since nothing
 //! else knows how old it is.
@@ -13,15 +18,18 @@
 
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::door::BROKER;
-use tandem_barnraising::talk::{Answer, Join, MAX_ANSWER, Prospect, Question, Told, Welcome, Wish};
+use tandem_barnraising::list::Form;
+use tandem_barnraising::talk::{
+    Answer, Join, MAX_ANSWER, Prospect, Question, Refusal, Told, Welcome, Wish,
+};
 use tandem_barnraising::uri::Host;
-use tandem_barnraising::{List, Member, SiteUri};
+use tandem_barnraising::{Family, List, Peer, SiteUri};
 use tandem_channel::{ChannelKey, Connector, KeyName, Pin, first_of};
 use tandem_split_io::SplitIoError;
 use tandem_wire::UnixTime;
@@ -51,11 +59,11 @@ pub struct Settings {
     pub uri: SiteUri,
     /// The volunteer's key.
     pub key: ChannelKey,
-    /// Where the volunteer listens for clients: it asks from this address, unless it is that of no
-    /// particular one.
-    pub listen: IpAddr,
-    /// The port at which other volunteers ask it; 0 for none.
-    pub peers: u16,
+    /// Where the volunteer listens for clients: it asks from the first of each family, unless that
+    /// is no particular one.
+    pub listen: Vec<SocketAddr>,
+    /// Where other volunteers ask it; nowhere if none is given.
+    pub peers: Vec<SocketAddr>,
     /// The directory in which it is kept what the broker said.
     pub cache: Option<PathBuf>,
 }
@@ -73,11 +81,21 @@ pub struct Origin {
 #[derive(Debug)]
 pub struct Membership {
     access: BrokerAccess,
-    peers: u16,
+    seats: Vec<Seat>,
     kept_in: Option<PathBuf>,
     known: Known,
-    members: watch::Sender<Arc<[Member]>>,
+    members: watch::Sender<Arc<[Peer]>>,
     failures: u32,
+}
+
+/// An address of the volunteer that the broker is to know.
+#[derive(Debug, Clone)]
+struct Seat {
+    family: Family,
+    /// The port at which other volunteers ask it there; 0 for none.
+    peers: u16,
+    /// Why the broker does not know it, as was logged last.
+    problem: Option<String>,
 }
 
 /// What the broker has said.
@@ -137,6 +155,28 @@ pub(crate) enum Trouble {
     WrongKey,
     #[error(transparent)]
     Io(#[from] io::Error),
+    #[error("the broker ends the channel without an answer")]
+    HungUp,
+}
+
+/// Which brokers there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Knows {
+    /// One that takes each address from which a volunteer asks.
+    Addresses,
+    /// One of an older Tandem, for which a second address would be a move.
+    OneAddress,
+}
+
+/// What came of asking for all of a volunteer's addresses.
+#[derive(Debug)]
+enum Round {
+    /// The broker knows one at least.
+    Welcome(Known),
+    /// It knows none.
+    Failed(Trouble),
+    /// It says no.
+    Refused(Refusal),
 }
 
 impl Membership {
@@ -155,32 +195,33 @@ impl Membership {
         } = settings;
         let kept_in = cache.map(|folder| folder.join(KEPT));
         let mut kept = kept_in.as_deref().and_then(|path| read(path, &uri));
+        let mut seats = seats(&listen, &peers);
         let access = BrokerAccess::new(uri, &key, listen)?;
         let broker = access.broker();
         let mut failures = 0;
         loop {
-            let join = wish(kept.as_ref(), peers, Told::default(), Now::read());
-            let problem = match access.ask(Wish::Join(join)).await {
-                Ok(Answer::Welcome(welcome)) => {
-                    let known = take(&access.uri, kept.as_ref(), welcome, Now::read());
-                    let membership = Self::new(access, peers, kept_in, known);
+            let round = access
+                .ask_for(&mut seats, kept.as_ref(), Told::default(), Wanted::One)
+                .await;
+            let problem = match round {
+                Round::Welcome(known) => {
+                    let membership = Self::new(access, seats, kept_in, known);
                     membership.keep();
                     return Ok(membership);
                 }
-                Ok(Answer::Refused(refusal)) => match refusal.prospect() {
+                Round::Refused(refusal) => match refusal.prospect() {
                     Prospect::Never => return Err(BrokerError::Refused { broker, refusal }),
                     Prospect::Later => refusal.to_string(),
                 },
-                Ok(Answer::Farewell | Answer::Noted) => "an answer to another question".to_owned(),
-                Err(Trouble::WrongKey) if kept.is_none() => {
+                Round::Failed(Trouble::WrongKey) if kept.is_none() => {
                     return Err(BrokerError::WrongKey { broker });
                 }
-                Err(trouble) => trouble.to_string(),
+                Round::Failed(trouble) => trouble.to_string(),
             };
             tracing::warn!(%broker, %problem, "not joined yet");
             if let Some(known) = kept.take() {
                 tracing::info!("what the broker said last is enough to serve");
-                let mut membership = Self::new(access, peers, kept_in, known);
+                let mut membership = Self::new(access, seats, kept_in, known);
                 membership.failures = 1;
                 return Ok(membership);
             }
@@ -189,11 +230,11 @@ impl Membership {
         }
     }
 
-    fn new(access: BrokerAccess, peers: u16, kept_in: Option<PathBuf>, known: Known) -> Self {
+    fn new(access: BrokerAccess, seats: Vec<Seat>, kept_in: Option<PathBuf>, known: Known) -> Self {
         let members = watch::Sender::new(known.members(Now::read()));
         Self {
             access,
-            peers,
+            seats,
             kept_in,
             known,
             members,
@@ -209,7 +250,7 @@ impl Membership {
 
     /// The site's volunteers that are well, as the list says that counts at each time.
     #[must_use]
-    pub fn members(&self) -> watch::Receiver<Arc<[Member]>> {
+    pub fn members(&self) -> watch::Receiver<Arc<[Peer]>> {
         self.members.subscribe()
     }
 
@@ -229,11 +270,12 @@ impl Membership {
 
     /// Renews for ever. `told` says what was done; `moved` is called when the origin is elsewhere.
     pub async fn stay(mut self, told: impl Fn() -> Told, moved: impl Fn(&Origin)) {
+        // One address was enough to begin with; now the other one.
+        let mut wait = match (self.failures, self.seats.len()) {
+            (0, 2..) => Duration::ZERO,
+            _ => self.wait(),
+        };
         loop {
-            let wait = match self.failures {
-                0 => self.known.renew,
-                failures => backoff(failures, self.known.renew),
-            };
             sleep(wait).await;
             let before = self.known.origin.clone();
             self.renew(told()).await;
@@ -241,28 +283,37 @@ impl Membership {
                 tracing::info!("the broker names another origin");
                 moved(&self.known.origin);
             }
+            wait = self.wait();
+        }
+    }
+
+    fn wait(&self) -> Duration {
+        match self.failures {
+            0 => self.known.renew,
+            failures => backoff(failures, self.known.renew),
         }
     }
 
     async fn renew(&mut self, told: Told) {
-        let join = wish(Some(&self.known), self.peers, told, Now::read());
         let broker = self.access.broker();
-        match self.access.ask(Wish::Join(join)).await {
-            Ok(Answer::Welcome(welcome)) => {
+        let known = Some(&self.known);
+        let round = self
+            .access
+            .ask_for(&mut self.seats, known, told, Wanted::All)
+            .await;
+        match round {
+            Round::Welcome(known) => {
                 if std::mem::take(&mut self.failures) > 0 {
                     tracing::info!(%broker, "the broker answers again");
                 }
-                self.known = take(&self.access.uri, Some(&self.known), welcome, Now::read());
+                self.known = known;
                 self.keep();
             }
-            Ok(Answer::Refused(refusal)) => {
+            Round::Refused(refusal) => {
                 tracing::warn!(%broker, %refusal, "not renewed");
                 self.failures = self.failures.saturating_add(1);
             }
-            Ok(Answer::Farewell | Answer::Noted) => {
-                self.failures = self.failures.saturating_add(1);
-            }
-            Err(trouble) => {
+            Round::Failed(trouble) => {
                 if self.failures == 0 {
                     tracing::warn!(%broker, %trouble, "the broker is not there: clients are served with what is known");
                 }
@@ -293,7 +344,7 @@ impl Membership {
 }
 
 impl Known {
-    fn members(&self, now: Now) -> Arc<[Member]> {
+    fn members(&self, now: Now) -> Arc<[Peer]> {
         match &self.list {
             Some(held) if held.counts(now) => held.list.members.clone().into(),
             Some(_) | None => Arc::from([]),
@@ -301,11 +352,30 @@ impl Known {
     }
 }
 
+/// One address of each family that is listened on, IPv4 first: all browsers have that.
+fn seats(listen: &[SocketAddr], peers: &[SocketAddr]) -> Vec<Seat> {
+    let has = |addresses: &[SocketAddr], family: Family| {
+        let any = |address: &SocketAddr| address.is_ipv6() && address.ip().is_unspecified();
+        let fits = |address: &&SocketAddr| Family::of(address.ip()) == family || any(address);
+        addresses.iter().find(fits).copied()
+    };
+    let seats = [Family::V4, Family::V6].into_iter().filter_map(|family| {
+        has(listen, family)?;
+        Some(Seat {
+            family,
+            peers: has(peers, family).map_or(0, |address| address.port()),
+            problem: None,
+        })
+    });
+    seats.collect()
+}
+
 fn wish(known: Option<&Known>, peers: u16, told: Told, now: Now) -> Join {
     let held = known.and_then(|known| known.list.as_ref());
     // One that counts no more here is to be sent again, if it is the newest still.
     let held = held.filter(|held| held.counts(now));
     Join {
+        form: Form::All,
         peers,
         held: held.map_or(0, |held| held.list.version),
         issued: held.map_or(UnixTime(0), |held| held.list.issued),
@@ -407,11 +477,19 @@ fn backoff(failures: u32, longest: Duration) -> Duration {
         .mul_f64(1.0 + f64::from(random[0]) / 1024.0)
 }
 
+/// How many addresses the broker is to know before something else is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    One,
+    All,
+}
+
 /// A volunteer's, or an origin's, access to the broker.
 #[derive(Clone)]
 pub(crate) struct BrokerAccess {
     uri: SiteUri,
-    listen: IpAddr,
+    /// From where it is asked, if that is a particular address.
+    listen: Vec<SocketAddr>,
     connector: Connector,
 }
 
@@ -425,7 +503,7 @@ impl BrokerAccess {
     pub(crate) fn new(
         uri: SiteUri,
         key: &ChannelKey,
-        listen: IpAddr,
+        listen: Vec<SocketAddr>,
     ) -> Result<Self, SplitIoError> {
         let pin = Pin::to(KeyName::from_bytes(uri.key.0));
         let connector = Connector::new(BROKER, key, pin)?;
@@ -441,13 +519,96 @@ impl BrokerAccess {
         format!("the broker at {}:{}", self.uri.host, self.uri.port)
     }
 
+    /// Asks from whatever address the broker is reached, IPv4 first.
     pub(crate) async fn ask(&self, wish: Wish) -> Result<Answer, Trouble> {
-        let answer = timeout(PATIENCE, self.exchange(wish)).await;
+        self.ask_from(None, wish).await
+    }
+
+    /// The same from an address of this family.
+    async fn ask_from(&self, family: Option<Family>, wish: Wish) -> Result<Answer, Trouble> {
+        let answer = timeout(PATIENCE, self.exchange(family, wish)).await;
         answer.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
     }
 
-    async fn exchange(&self, wish: Wish) -> Result<Answer, Trouble> {
-        let stream = self.connect().await?;
+    /// Asks for all of these addresses, or until the broker knows one.
+    async fn ask_for(
+        &self,
+        seats: &mut [Seat],
+        known: Option<&Known>,
+        told: Told,
+        wanted: Wanted,
+    ) -> Round {
+        let mut round = Round::Failed(Trouble::HungUp);
+        let mut known = known.cloned();
+        let only = seats.len() == 1;
+        let mut takes_one = false;
+        for seat in seats {
+            if takes_one {
+                seat.note(Some(
+                    "it is of an older Tandem, and takes one address".to_owned(),
+                ));
+                continue;
+            }
+            let join = wish(known.as_ref(), seat.peers, told, Now::read());
+            let mut answer = self.join(Some(seat.family), join).await;
+            // Whoever forwards clients here may have the other family.
+            if only && matches!(answer, Err(Trouble::Io(_))) {
+                answer = self.join(None, join).await;
+            }
+            let (problem, knows) = match answer {
+                Ok((Answer::Welcome(welcome), knows)) => {
+                    let now = take(&self.uri, known.as_ref(), welcome, Now::read());
+                    known = Some(now.clone());
+                    round = Round::Welcome(now);
+                    (None, knows)
+                }
+                Ok((Answer::Refused(refusal), knows)) => {
+                    let problem = refusal.to_string();
+                    if !matches!(round, Round::Welcome(_)) {
+                        round = Round::Refused(refusal);
+                    }
+                    (Some(problem), knows)
+                }
+                Ok((Answer::Farewell | Answer::Noted, _)) => (
+                    Some("an answer to another question".to_owned()),
+                    Knows::Addresses,
+                ),
+                Err(trouble) => {
+                    let problem = trouble.to_string();
+                    if matches!(round, Round::Failed(_)) {
+                        round = Round::Failed(trouble);
+                    }
+                    (Some(problem), Knows::Addresses)
+                }
+            };
+            seat.note(problem);
+            if matches!(round, Round::Welcome(_)) {
+                match (wanted, knows) {
+                    (Wanted::One, _) => break,
+                    (Wanted::All, Knows::OneAddress) => takes_one = true,
+                    (Wanted::All, Knows::Addresses) => {}
+                }
+            }
+        }
+        round
+    }
+
+    async fn join(&self, family: Option<Family>, join: Join) -> Result<(Answer, Knows), Trouble> {
+        match self.ask_from(family, Wish::Join(join)).await {
+            Err(Trouble::HungUp) => {
+                let join = Join {
+                    form: Form::One,
+                    ..join
+                };
+                let answer = self.ask_from(family, Wish::Join(join)).await?;
+                Ok((answer, Knows::OneAddress))
+            }
+            answer => Ok((answer?, Knows::Addresses)),
+        }
+    }
+
+    async fn exchange(&self, family: Option<Family>, wish: Wish) -> Result<Answer, Trouble> {
+        let stream = self.connect(family).await?;
         let mut channel = match self.connector.open(stream).await {
             Ok(channel) => channel,
             Err(error) if is_wrong_key(&error) => return Err(Trouble::WrongKey),
@@ -463,7 +624,11 @@ impl BrokerAccess {
         channel.write_all(&question).await?;
         channel.flush().await?;
         let malformed = || io::Error::new(io::ErrorKind::InvalidData, "an answer that is none");
-        let length = channel.read_u32().await? as usize;
+        let length = match channel.read_u32().await {
+            Ok(length) => length as usize,
+            Err(error) if is_end(&error) => return Err(Trouble::HungUp),
+            Err(error) => return Err(error.into()),
+        };
         if length > MAX_ANSWER {
             return Err(malformed().into());
         }
@@ -472,12 +637,14 @@ impl BrokerAccess {
         Ok(Answer::parse(&answer).ok_or_else(malformed)?)
     }
 
-    async fn connect(&self) -> io::Result<TcpStream> {
+    async fn connect(&self, family: Option<Family>) -> io::Result<TcpStream> {
         let port = self.uri.port;
         let mut addresses: Vec<SocketAddr> = match &self.uri.host {
             Host::Address(address) => vec![(*address, port).into()],
             Host::Name(name) => lookup_host((name.as_str(), port)).await?.collect(),
         };
+        let fits = |address: &SocketAddr| family.is_none_or(|of| of == Family::of(address.ip()));
+        addresses.retain(fits);
         // Browsers find the volunteer where it asks from, and all of them have IPv4.
         addresses.sort_by_key(SocketAddr::is_ipv6);
         first_of(&addresses, PATIENCE, |broker| self.connect_to(broker)).await
@@ -488,14 +655,50 @@ impl BrokerAccess {
             SocketAddr::V4(_) => TcpSocket::new_v4()?,
             SocketAddr::V6(_) => TcpSocket::new_v6()?,
         };
-        let is_one = !self.listen.is_unspecified() && self.listen.is_ipv4() == broker.is_ipv4();
-        // From where it serves; but one behind a forwarder of its own machine is not found at its
-        // loopback.
-        if is_one && (broker.ip().is_loopback() || !self.listen.is_loopback()) {
-            socket.bind((self.listen, 0).into())?;
+        let own = self.listen.iter().map(SocketAddr::ip).find(|own| {
+            let is_one = !own.is_unspecified() && own.is_ipv4() == broker.is_ipv4();
+            // From where it serves; but one behind a forwarder of its own machine is not found at
+            // its loopback.
+            is_one && (broker.ip().is_loopback() || !own.is_loopback())
+        });
+        if let Some(own) = own {
+            socket.bind((own, 0).into())?;
         }
         socket.connect(broker).await
     }
+}
+
+impl Seat {
+    /// Notes, and logs if it is something else than before, whether the broker knows this address.
+    fn note(&mut self, problem: Option<String>) {
+        if self.problem == problem {
+            return;
+        }
+        let family = self.family;
+        match &problem {
+            Some(problem) => {
+                tracing::info!(?family, %problem, "the broker does not know this volunteer by an address of this family");
+            }
+            None => {
+                tracing::info!(
+                    ?family,
+                    "the broker knows this volunteer by an address of this family"
+                );
+            }
+        }
+        self.problem = problem;
+    }
+}
+
+/// Whether an error says that the other end has ended the channel.
+fn is_end(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+    )
 }
 
 /// Whether the other end was refused for the key that it showed.

@@ -12,7 +12,7 @@ use tandem_barnraising::certificate_policy::Safeguard;
 use tandem_barnraising::talk::Told;
 
 use crate::database::Standing;
-use crate::keeper::{Shown, Snapshot, sum};
+use crate::keeper::{Look, Place, Shown, Snapshot, sum};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -26,7 +26,8 @@ const UNMEASURED: &str = "<small>not yet measured</small>";
 pub(crate) fn html(snapshot: &Snapshot, safeguard: Safeguard) -> String {
     let site = escaped(snapshot.published.site.as_str());
     let mut body = String::new();
-    let healthy = snapshot.published.healthy.len();
+    let healthy = snapshot.members.iter();
+    let healthy = healthy.filter(|member| member.is_healthy()).count();
     let count = snapshot.members.len();
     let (mark, state) = match (healthy, snapshot.published.own.is_empty()) {
         (0, true) => ("ill", "No volunteer is well, and no address of the origin's own is configured: browsers are sent nowhere.".to_owned()),
@@ -92,48 +93,63 @@ pub(crate) fn html(snapshot: &Snapshot, safeguard: Safeguard) -> String {
     )
 }
 
+/// A volunteer: a line of its table for each of its addresses.
 fn row(out: &mut String, member: &Shown) {
-    let key = member.member.key.to_string();
-    let (mark, word) = match (member.standing, &member.look) {
-        _ if member.is_barred => ("ill", "changed what it served"),
+    let key = member.key.to_string();
+    let lines = member.places.len();
+    let told = match member.told == Told::default() {
+        true => format!("<td class=n colspan=3 rowspan={lines}>{UNMEASURED}"),
+        false => format!(
+            "<td class=n rowspan={lines}>{}<td class=n rowspan={lines}>{}<td class=n rowspan={lines}>{}",
+            member.told.clients,
+            bytes(member.told.sent),
+            share(member.told),
+        ),
+    };
+    for (line, place) in member.places.iter().enumerate() {
+        let (mark, word) = health(place);
+        let address = format!(
+            "<td>{}<td><i class={mark}></i>{word}<td class=look>{}",
+            place.address,
+            looked(place.look.as_ref()),
+        );
+        let _ = match line {
+            0 => write!(
+                out,
+                "<tr><td rowspan={lines}><code title={key}>{}…</code>{address}\
+                 <td rowspan={lines}>{} ago{told}",
+                &key[..12],
+                lapse(member.renewed),
+            ),
+            _ => write!(out, "<tr>{address}"),
+        };
+    }
+}
+
+fn health(place: &Place) -> (&'static str, &'static str) {
+    match (place.standing, &place.look) {
+        _ if place.is_barred => ("ill", "changed what it served"),
         (Standing::Healthy, _) => ("well", "well"),
         (Standing::Unproven, None) => ("new", "new"),
         (Standing::Unproven, Some((look, _))) => match look.result {
             Ok(_) => ("new", "coming up"),
             Err(_) => ("ill", "not well"),
         },
+    }
+}
+
+fn looked(look: Option<&(Look, u64)>) -> String {
+    let Some((look, ago)) = look else {
+        return "–".to_owned();
     };
-    let look = match &member.look {
-        None => "–".to_owned(),
-        Some((look, ago)) => match &look.result {
-            Ok(status) => format!(
-                "{status} in {} ms<small>, {} ago</small>",
-                look.took.as_millis(),
-                lapse(*ago)
-            ),
-            Err(reason) => format!(
-                "{}<small>, {} ago</small>",
-                escaped(&shortened(reason)),
-                lapse(*ago)
-            ),
-        },
-    };
-    let told = match member.told == Told::default() {
-        true => format!("<td class=n colspan=3>{UNMEASURED}"),
-        false => format!(
-            "<td class=n>{}<td class=n>{}<td class=n>{}",
-            member.told.clients,
-            bytes(member.told.sent),
-            share(member.told),
+    let ago = lapse(*ago);
+    match &look.result {
+        Ok(status) => format!(
+            "{status} in {} ms<small>, {ago} ago</small>",
+            look.took.as_millis()
         ),
-    };
-    let _ = write!(
-        out,
-        "<tr><td><code title={key}>{}…</code><td>{}<td><i class={mark}></i>{word}<td class=look>{look}<td>{} ago{told}",
-        &key[..12],
-        member.member.address,
-        lapse(member.renewed),
-    );
+        Err(reason) => format!("{}<small>, {ago} ago</small>", escaped(&shortened(reason))),
+    }
 }
 
 /// The same for programs.
@@ -149,22 +165,17 @@ pub(crate) fn json(snapshot: &Snapshot, safeguard: Safeguard) -> String {
         .members
         .iter()
         .map(|member| {
-            let look = member.look.as_ref().map(|(look, ago)| {
-                json!({
-                    "status": look.result.as_ref().ok(),
-                    "error": look.result.as_ref().err(),
-                    "milliseconds": look.took.as_millis() as u64,
-                    "seconds_ago": ago,
-                })
-            });
+            let addresses: Vec<_> = member.places.iter().map(place).collect();
             json!({
-                "key": member.member.key.to_string(),
-                "address": member.member.address,
-                "healthy": member.standing == Standing::Healthy,
-                "barred": member.is_barred,
+                "key": member.key.to_string(),
+                // As it was when a volunteer had one address: its first.
+                "address": member.places.first().map(|place| place.address),
+                "last_look": addresses.first().map(|first| &first["last_look"]),
+                "addresses": addresses,
+                "healthy": member.is_healthy(),
+                "barred": member.places.iter().any(|place| place.is_barred),
                 "joined": member.joined.0,
                 "renewed_seconds_ago": member.renewed,
-                "last_look": look,
                 "own_words": told(member.told),
             })
         })
@@ -178,6 +189,24 @@ pub(crate) fn json(snapshot: &Snapshot, safeguard: Safeguard) -> String {
         "own_words_of_those_who_left": told(snapshot.gone),
     });
     format!("{status:#}\n")
+}
+
+/// One of a volunteer's addresses.
+fn place(place: &Place) -> serde_json::Value {
+    let look = place.look.as_ref().map(|(look, ago)| {
+        json!({
+            "status": look.result.as_ref().ok(),
+            "error": look.result.as_ref().err(),
+            "milliseconds": look.took.as_millis() as u64,
+            "seconds_ago": ago,
+        })
+    });
+    json!({
+        "address": place.address,
+        "healthy": place.standing == Standing::Healthy,
+        "barred": place.is_barred,
+        "last_look": look,
+    })
 }
 
 fn total(snapshot: &Snapshot) -> Told {
@@ -246,10 +275,11 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, SocketAddr};
+    use std::net::IpAddr;
+    use std::time::Duration;
 
+    use tandem_barnraising::PublicKey;
     use tandem_barnraising::uri::Name;
-    use tandem_barnraising::{Member, PublicKey};
     use tandem_wire::UnixTime;
 
     use super::*;
@@ -322,17 +352,16 @@ mod tests {
                 },
                 version: 1,
                 members: vec![Shown {
-                    member: Member {
-                        key: PublicKey([1; 32]),
+                    key: PublicKey([1; 32]),
+                    places: vec![Place {
                         address,
-                        peers: SocketAddr::new(address, 7444),
-                    },
-                    standing: Standing::Unproven,
+                        standing: Standing::Unproven,
+                        look: None,
+                        is_barred: false,
+                    }],
                     joined: UnixTime(0),
                     renewed: 0,
-                    look: None,
                     told,
-                    is_barred: false,
                 }],
                 gone: Told::default(),
             };
@@ -348,6 +377,61 @@ mod tests {
         });
         assert!(!page.contains("not yet measured"), "{page}");
         assert!(page.contains("<b>0<small> B</small></b>"), "{page}");
+    }
+
+    #[test]
+    fn each_address_of_a_volunteer_has_a_health_of_its_own() {
+        let place = |address: &str, standing: Standing, result: Result<u16, String>| Place {
+            address: address.parse().expect("an address"),
+            standing,
+            look: Some((
+                Look {
+                    result,
+                    took: Duration::from_millis(3),
+                },
+                7,
+            )),
+            is_barred: false,
+        };
+        let snapshot = Snapshot {
+            published: Published {
+                site: Name::parse("www.example.org").expect("a name"),
+                healthy: vec![[192, 0, 2, 1].into()],
+                own: Vec::new(),
+            },
+            version: 1,
+            members: vec![Shown {
+                key: PublicKey([1; 32]),
+                places: vec![
+                    place("192.0.2.1", Standing::Healthy, Ok(200)),
+                    place(
+                        "2001:db8::1",
+                        Standing::Unproven,
+                        Err("no route".to_owned()),
+                    ),
+                ],
+                joined: UnixTime(0),
+                renewed: 0,
+                told: Told::default(),
+            }],
+            gone: Told::default(),
+        };
+        let page = html(&snapshot, Safeguard::Needless);
+        assert!(page.contains("sent to 1 volunteer."), "{page}");
+        assert!(page.contains("<b>1<small> of 1</small></b>"), "{page}");
+        let four = page.find("192.0.2.1").expect("shown");
+        let six = page.find("2001:db8::1").expect("shown");
+        assert!(page[four..six].contains("class=well") && page[six..].contains("no route"));
+        let status: serde_json::Value =
+            serde_json::from_str(&json(&snapshot, Safeguard::Needless)).expect("JSON");
+        let volunteer = &status["volunteers"][0];
+        assert_eq!(volunteer["healthy"], true);
+        assert_eq!(volunteer["address"], "192.0.2.1");
+        assert_eq!(volunteer["last_look"]["status"], 200);
+        let healthy = |index: usize| volunteer["addresses"][index]["healthy"].as_bool();
+        assert_eq!([healthy(0), healthy(1)], [Some(true), Some(false)]);
+        assert_eq!(volunteer["addresses"][1]["last_look"]["error"], "no route");
+        assert_eq!(status["addresses"].as_array().map(Vec::len), Some(1));
     }
 
     #[test]

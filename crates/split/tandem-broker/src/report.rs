@@ -4,8 +4,6 @@
 //!
 //! Invariant: a broker that is gone costs the origin nothing but the reports.
 
-use std::net::{IpAddr, Ipv4Addr};
-
 use tandem_barnraising::SiteUri;
 use tandem_barnraising::talk::{Answer, Refusal, Report, Wish};
 use tandem_channel::ChannelKey;
@@ -23,8 +21,7 @@ pub async fn send_reports(
     key: &ChannelKey,
     mut reports: Receiver<Report>,
 ) -> Result<(), BrokerError> {
-    let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    let access = BrokerAccess::new(uri, key, nowhere)?;
+    let access = BrokerAccess::new(uri, key, Vec::new())?;
     let broker = access.broker();
     loop {
         let report = match reports.recv().await {

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use libp2p_core::Multiaddr;
 use libp2p_core::multiaddr::Protocol;
 use libp2p_identity::{PeerId, ed25519};
-use tandem_barnraising::{Member, PublicKey};
+use tandem_barnraising::{Peer, PublicKey};
 
 /// The node with this key, if it is a point on the curve.
 pub(crate) fn node(key: &PublicKey) -> Option<PeerId> {
@@ -15,14 +15,16 @@ pub(crate) fn node(key: &PublicKey) -> Option<PeerId> {
     Some(PeerId::from_public_key(&key.into()))
 }
 
-/// Where a member's node listens: one port above the one at which it answers volunteers, if it
-/// answers any.
-pub(crate) fn address(member: &Member) -> Option<Multiaddr> {
-    let port = match member.peers.port() {
-        0 => return None,
-        port => port.checked_add(1)?,
-    };
-    Some(multiaddr(SocketAddr::new(member.peers.ip(), port)))
+/// Where a member's node listens: at each address one port above the one at which it answers
+/// volunteers, if it answers any there.
+pub(crate) fn addresses(member: &Peer) -> Vec<Multiaddr> {
+    let answering = member.addresses().filter(|address| address.port() != 0);
+    answering
+        .filter_map(|address| {
+            let port = address.port().checked_add(1)?;
+            Some(multiaddr(SocketAddr::new(address.ip(), port)))
+        })
+        .collect()
 }
 
 /// The same in libp2p's form.
@@ -42,14 +44,18 @@ mod tests {
 
     #[test]
     fn a_node_is_one_port_above_its_volunteer() {
-        let member: Member = format!("{}@192.0.2.1:7444", "00".repeat(32))
+        let member: Peer = format!("{}@192.0.2.1:7444", "00".repeat(32))
             .parse()
             .expect("whole");
-        let shown = address(&member).map(|address| address.to_string());
-        assert_eq!(shown.as_deref(), Some("/ip4/192.0.2.1/tcp/7445"));
-        for peers in ["[::1]:65535", "[::1]:0"] {
-            let peers = peers.parse().expect("an address");
-            assert_eq!(address(&Member { peers, ..member }), None);
+        let shown = |more: &str| {
+            let both = member.and(more.parse().expect("an address"));
+            let shown = addresses(&both).into_iter().map(|one| one.to_string());
+            shown.collect::<Vec<_>>()
+        };
+        let four = "/ip4/192.0.2.1/tcp/7445";
+        assert_eq!(shown("[2001:db8::1]:1"), [four, "/ip6/2001:db8::1/tcp/2"]);
+        for none in ["[::1]:65535", "[::1]:0"] {
+            assert_eq!(shown(none), [four]);
         }
     }
 

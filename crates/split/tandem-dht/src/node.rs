@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tandem_barnraising::Member;
+use tandem_barnraising::Peer;
 use tandem_channel::ChannelKey;
 use tandem_split_io::SplitIoError;
 use tandem_split_io::volunteer::{Directory, Holders, Members};
@@ -29,14 +29,14 @@ pub struct Kademlia {
 }
 
 impl Kademlia {
-    /// Starts the node of the volunteer with this key, among these members. Must be called within a
-    /// runtime.
+    /// Starts the node of the volunteer with this key, among these members, at these addresses, of
+    /// which `[::]` has IPv4, too. Must be called within a runtime.
     ///
     /// # Errors
     /// The address cannot be listened on.
     pub fn start(
         key: &ChannelKey,
-        listen: SocketAddr,
+        listen: &[SocketAddr],
         members: Members,
     ) -> Result<Arc<Self>, SplitIoError> {
         let (questions, asked) = mpsc::channel(QUESTIONS);
@@ -49,7 +49,7 @@ impl Kademlia {
         }))
     }
 
-    async fn ask(&self, digest: &[u8; 32]) -> Vec<Member> {
+    async fn ask(&self, digest: &[u8; 32]) -> Vec<Peer> {
         let (answer, answered) = oneshot::channel();
         let question = Question {
             digest: *digest,

@@ -8,7 +8,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -23,7 +23,7 @@ use libp2p_kad::{
     StoreInserts,
 };
 use libp2p_swarm::{NetworkBehaviour, StreamProtocol, Swarm, SwarmEvent};
-use tandem_barnraising::Member;
+use tandem_barnraising::Peer;
 use tandem_barnraising::placement::owners;
 use tandem_channel::ChannelKey;
 use tandem_daemon::DaemonError;
@@ -68,7 +68,7 @@ struct Behaviour {
 /// Who has what has this digest? The answer is dropped where nobody waits for it any more.
 pub(crate) struct Question {
     pub(crate) digest: [u8; 32],
-    pub(crate) answer: oneshot::Sender<Vec<Member>>,
+    pub(crate) answer: oneshot::Sender<Vec<Peer>>,
 }
 
 /// See above.
@@ -76,8 +76,8 @@ pub(crate) struct Node {
     swarm: Swarm<Behaviour>,
     own: PeerId,
     members: Members,
-    known: HashMap<PeerId, Member>,
-    asked: HashMap<QueryId, (RecordKey, oneshot::Sender<Vec<Member>>)>,
+    known: HashMap<PeerId, Peer>,
+    asked: HashMap<QueryId, (RecordKey, oneshot::Sender<Vec<Peer>>)>,
     announcing: HashSet<QueryId>,
     to_announce: VecDeque<[u8; 32]>,
     announced: Announced,
@@ -86,7 +86,7 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn new(
         key: &ChannelKey,
-        listen: SocketAddr,
+        listen: &[SocketAddr],
         members: Members,
     ) -> Result<Self, SplitIoError> {
         let start = |error: &dyn std::fmt::Display| SplitIoError::System {
@@ -124,9 +124,11 @@ impl Node {
         };
         let config = libp2p_swarm::Config::with_tokio_executor().with_idle_connection_timeout(IDLE);
         let mut swarm = Swarm::new(transport, behaviour, own, config);
-        swarm
-            .listen_on(identity::multiaddr(listen))
-            .map_err(|error| cannot_listen(listen, error))?;
+        for listen in of_each_family(listen) {
+            swarm
+                .listen_on(identity::multiaddr(listen))
+                .map_err(|error| cannot_listen(listen, error))?;
+        }
         let mut node = Self {
             swarm,
             own,
@@ -144,7 +146,7 @@ impl Node {
     /// Makes the table's members those of the list.
     fn follow_list(&mut self) {
         let list = self.members.borrow_and_update().clone();
-        let now: HashMap<PeerId, Member> = list
+        let now: HashMap<PeerId, Peer> = list
             .iter()
             .filter_map(|member| Some((identity::node(&member.key)?, *member)))
             .filter(|(node, _)| *node != self.own)
@@ -159,9 +161,10 @@ impl Node {
             }
         }
         for (node, member) in &now {
-            if let Some(address) = identity::address(member)
-                && self.known.get(node) != Some(member)
-            {
+            if self.known.get(node) == Some(member) {
+                continue;
+            }
+            for address in identity::addresses(member) {
                 behaviour.members.allow_peer(*node);
                 behaviour.table.add_address(node, address);
             }
@@ -259,7 +262,7 @@ impl Node {
 
     /// The first members that are found are enough.
     fn answer(&mut self, id: QueryId, key: &RecordKey, providers: &HashSet<PeerId>) {
-        let found: Vec<Member> = providers
+        let found: Vec<Peer> = providers
             .iter()
             .filter_map(|node| self.known.get(node).copied())
             .collect();
@@ -277,6 +280,18 @@ impl Node {
             query.finish();
         }
     }
+}
+
+/// These, and any address of IPv4 where one of them is any of IPv6: libp2p listens for one family
+/// at each.
+fn of_each_family(listen: &[SocketAddr]) -> Vec<SocketAddr> {
+    let any = |address: &&SocketAddr| address.is_ipv6() && address.ip().is_unspecified();
+    let more = listen.iter().filter(any).filter_map(|six| {
+        let has_v4 = |other: &SocketAddr| other.is_ipv4() && other.port() == six.port();
+        let is_lacking = !listen.iter().any(has_v4);
+        is_lacking.then(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, six.port())))
+    });
+    listen.iter().copied().chain(more).collect()
 }
 
 fn cannot_listen(address: SocketAddr, error: TransportError<io::Error>) -> SplitIoError {
@@ -333,18 +348,14 @@ mod tests {
         let listens = silent.local_addr().expect("bound");
         let key = || ChannelKey::fleeting().expect("random bytes");
         let peers = SocketAddr::new(listens.ip(), listens.port() - 1);
-        let member = Member {
-            key: PublicKey(key().name().bytes()),
-            address: peers.ip(),
-            peers,
-        };
+        let member = Peer::at(PublicKey(key().name().bytes()), peers);
         let (_, members) = watch::channel(Arc::from([member]));
         let any = "127.0.0.1:0".parse().expect("an address");
-        let node = Node::new(&key(), any, members).expect("a port");
+        let node = Node::new(&key(), &[any], members).expect("a port");
         (node, silent)
     }
 
-    fn question(number: usize) -> (Question, oneshot::Receiver<Vec<Member>>) {
+    fn question(number: usize) -> (Question, oneshot::Receiver<Vec<Peer>>) {
         let mut digest = [0; 32];
         digest[..8].copy_from_slice(&number.to_be_bytes());
         let (answer, answered) = oneshot::channel();

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tandem_barnraising::{Member, PublicKey};
+use tandem_barnraising::{Peer, PublicKey};
 use tandem_channel::ChannelKey;
 use tandem_daemon::DaemonError;
 use tandem_dht::Kademlia;
@@ -13,12 +13,12 @@ use tandem_split_io::volunteer::Directory as _;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-type List = watch::Sender<Arc<[Member]>>;
+type List = watch::Sender<Arc<[Peer]>>;
 
 struct Node {
     table: Arc<Kademlia>,
     list: List,
-    member: Member,
+    member: Peer,
 }
 
 impl Node {
@@ -31,13 +31,9 @@ impl Node {
             drop(listener);
             let peers = SocketAddr::new(listen.ip(), listen.port() - 1);
             let (list, members) = watch::channel(Arc::default());
-            match Kademlia::start(&key, listen, members) {
+            match Kademlia::start(&key, &[listen], members) {
                 Ok(table) => {
-                    let member = Member {
-                        key: PublicKey(key.name().bytes()),
-                        address: peers.ip(),
-                        peers,
-                    };
+                    let member = Peer::at(PublicKey(key.name().bytes()), peers);
                     return Self {
                         table,
                         list,
@@ -51,14 +47,14 @@ impl Node {
         panic!("no free port")
     }
 
-    async fn finds(&self, digest: &[u8; 32]) -> Vec<Member> {
+    async fn finds(&self, digest: &[u8; 32]) -> Vec<Peer> {
         timeout(Duration::from_secs(20), self.table.holders(digest))
             .await
             .expect("an answer")
     }
 
     /// Asks until these are found: an announcement is on its way.
-    async fn comes_to_find(&self, digest: &[u8; 32], expected: &[Member]) {
+    async fn comes_to_find(&self, digest: &[u8; 32], expected: &[Peer]) {
         let start = Instant::now();
         loop {
             let mut found = self.finds(digest).await;
@@ -80,7 +76,7 @@ fn nodes(count: usize) -> Vec<Node> {
 }
 
 fn acquaint(nodes: &[&Node]) {
-    let all: Arc<[Member]> = nodes.iter().map(|node| node.member).collect();
+    let all: Arc<[Peer]> = nodes.iter().map(|node| node.member).collect();
     for node in nodes {
         node.list.send_replace(Arc::clone(&all));
     }
@@ -110,7 +106,7 @@ async fn who_leaves_the_list_is_named_no_more_and_who_was_never_on_it_is_not_hea
     let members: Vec<&Node> = members.iter().collect();
     acquaint(&members);
     // The stranger has a list of its own, with all.
-    let all: Vec<Member> = nodes.iter().map(|node| node.member).collect();
+    let all: Vec<Peer> = nodes.iter().map(|node| node.member).collect();
     stranger.list.send_replace(all.into());
     stranger.table.holds(&[1; 32]);
     members[0].table.holds(&[1; 32]);

@@ -41,8 +41,8 @@ impl Joined {
         let membership = Membership::join(member::Settings {
             uri,
             key: key.clone(),
-            listen: listen.ip(),
-            peers: peers.port(),
+            listen: vec![listen],
+            peers: vec![peers],
             cache: Some(cache.clone()),
         })
         .await?;
@@ -51,13 +51,13 @@ impl Joined {
             key,
             origin: origin.address,
             origin_key: Some(origin.key),
-            listen,
+            listen: vec![listen],
             cache: Some(cache),
             cache_limit: CACHE,
             rate: None,
             directory: Arc::new(Placement::over(members.clone())),
             members,
-            peer_listen: Some(peers),
+            peer_listen: vec![peers],
         })
         .await?;
         let door = volunteer.address().map_err(DemoError::Folder)?;

@@ -33,6 +33,7 @@ use std::sync::Arc;
 use tandem_barnraising::places::{Rank, Rules};
 use tandem_barnraising::talk::Told;
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use crate::error::SplitIoError;
 use crate::greet::SPLIT;
@@ -94,8 +95,8 @@ pub struct Settings {
     pub origin: String,
     /// Its key; the first that is met if none is given.
     pub origin_key: Option<KeyName>,
-    /// Where clients come.
-    pub listen: SocketAddr,
+    /// Where clients come; `[::]` is for IPv4, too, unless that has an address of its own.
+    pub listen: Vec<SocketAddr>,
     /// Where payloads are kept; in memory alone if nowhere.
     pub cache: Option<PathBuf>,
     /// Bytes in `cache` at most.
@@ -105,7 +106,7 @@ pub struct Settings {
     /// The site's volunteers; this one may be among them or not.
     pub members: Members,
     /// Where other volunteers ask; nowhere if none is given.
-    pub peer_listen: Option<SocketAddr>,
+    pub peer_listen: Vec<SocketAddr>,
     /// How to know whom of them to ask.
     pub directory: Arc<dyn Directory>,
 }
@@ -139,7 +140,7 @@ struct Shared {
 /// A volunteer that listens, and does not answer yet.
 #[derive(Debug)]
 pub struct Volunteer {
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     places: Places,
     peers: Option<PeerPort>,
     shared: Arc<Shared>,
@@ -163,10 +164,10 @@ impl Volunteer {
             None => Pin::first_met(settings.cache.map(|folder| folder.join("origin-key")))?,
         };
         let link = Link::new(&settings.origin, &key, pin)?;
-        let listener = listener::listen("--listen", settings.listen).await?;
-        let peers = match settings.peer_listen {
-            Some(address) => Some(PeerPort::open(address, &key, &settings.members).await?),
-            None => None,
+        let listeners = listener::listen_all("--listen", &settings.listen)?;
+        let peers = match &settings.peer_listen[..] {
+            [] => None,
+            addresses => Some(PeerPort::open(addresses, &key, &settings.members)?),
         };
         let arrivals = Arrivals {
             cache: Arc::new(Cache::new(MEMORY, disk, numbers.cache.clone())),
@@ -194,7 +195,7 @@ impl Volunteer {
             numbers,
         };
         Ok(Self {
-            listener,
+            listeners,
             places: places_of_clients(CLIENTS, &shared.numbers),
             peers,
             shared: Arc::new(shared),
@@ -209,18 +210,20 @@ impl Volunteer {
         Self { places, ..self }
     }
 
-    /// Where it listens, the port in numbers.
+    /// Where it listens first, the port in numbers.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system does not say, or it listens nowhere.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+        let first = self.listeners.first().ok_or(io::ErrorKind::NotFound)?;
+        first.local_addr()
     }
 
-    /// Where it answers other volunteers, the port in numbers.
+    /// Where it answers other volunteers first, the port in numbers.
     #[must_use]
     pub fn peer_address(&self) -> Option<SocketAddr> {
-        self.peers.as_ref()?.listener.local_addr().ok()
+        let first = self.peers.as_ref()?.listeners.first()?;
+        first.local_addr().ok()
     }
 
     /// The key by which an origin with a list knows it.
@@ -255,20 +258,30 @@ impl Volunteer {
         if let Some(port) = self.peers {
             tokio::spawn(port.serve(Arc::clone(&self.shared)));
         }
-        let rank = |_: IpAddr| Rank::Stranger;
-        let serving = self.places.serve(self.listener, rank, |client, place| {
-            let shared = Arc::clone(&self.shared);
-            async move {
-                shared.numbers.clients.add(1);
-                let _open = shared.numbers.open.hold();
-                if let Err(error) = session::serve(&shared, client, place).await {
-                    count(&shared.numbers, &error);
-                    tracing::debug!(%error, "a client's connection ended early");
-                }
-            }
-        });
-        serving.await;
+        let mut serving = JoinSet::new();
+        for listener in self.listeners {
+            let (places, shared) = (self.places.clone(), Arc::clone(&self.shared));
+            serving.spawn(serve_clients(listener, places, shared));
+        }
+        while serving.join_next().await.is_some() {}
     }
+}
+
+/// Serves those who come to one of the addresses; all share the places.
+async fn serve_clients(listener: TcpListener, places: Places, shared: Arc<Shared>) {
+    let rank = |_: IpAddr| Rank::Stranger;
+    let serving = places.serve(listener, rank, |client, place| {
+        let shared = Arc::clone(&shared);
+        async move {
+            shared.numbers.clients.add(1);
+            let _open = shared.numbers.open.hold();
+            if let Err(error) = session::serve(&shared, client, place).await {
+                count(&shared.numbers, &error);
+                tracing::debug!(%error, "a client's connection ended early");
+            }
+        }
+    });
+    serving.await;
 }
 
 fn places_of_clients(total: usize, numbers: &Numbers) -> Places {
@@ -283,14 +296,14 @@ fn places_of_clients(total: usize, numbers: &Numbers) -> Places {
 /// Where other volunteers ask.
 #[derive(Debug)]
 struct PeerPort {
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     acceptor: Acceptor,
     members: Members,
 }
 
 impl PeerPort {
-    async fn open(
-        address: SocketAddr,
+    fn open(
+        addresses: &[SocketAddr],
         key: &ChannelKey,
         members: &Members,
     ) -> Result<Self, SplitIoError> {
@@ -298,7 +311,7 @@ impl PeerPort {
         let admission = Admission::If(Box::new(move |key| sharing::has(&admitted, key)));
         let acceptor = Acceptor::new(SPLIT, key, admission)?;
         Ok(Self {
-            listener: listener::listen("--peer-listen", address).await?,
+            listeners: listener::listen_all("--peer-listen", addresses)?,
             acceptor,
             members: members.clone(),
         })
@@ -315,18 +328,28 @@ impl PeerPort {
             refused: refused.clone(),
             displaced: refused.clone(),
         };
-        let ranked = |from| rank(&self.members, from);
-        let serving = Places::new(rules, numbers).serve(self.listener, ranked, |stream, place| {
-            let (shared, acceptor) = (Arc::clone(&shared), self.acceptor.clone());
-            let members = self.members.clone();
-            async move {
-                let served = answer::serve(&shared, &acceptor, &members, stream, place).await;
-                if let Err(error) = served {
-                    tracing::debug!(%error, "a channel of another volunteer ended early");
-                }
-            }
-        });
-        serving.await;
+        let places = Places::new(rules, numbers);
+        let mut serving = JoinSet::new();
+        for listener in self.listeners {
+            let (acceptor, members) = (self.acceptor.clone(), self.members.clone());
+            let (places, shared) = (places.clone(), Arc::clone(&shared));
+            serving.spawn(async move {
+                let ranked = |from| rank(&members, from);
+                let each = |stream, place| {
+                    let (shared, acceptor) = (Arc::clone(&shared), acceptor.clone());
+                    let members = members.clone();
+                    async move {
+                        let served =
+                            answer::serve(&shared, &acceptor, &members, stream, place).await;
+                        if let Err(error) = served {
+                            tracing::debug!(%error, "a channel of another volunteer ended early");
+                        }
+                    }
+                };
+                places.serve(listener, ranked, each).await;
+            });
+        }
+        while serving.join_next().await.is_some() {}
     }
 }
 
@@ -343,7 +366,7 @@ fn count(numbers: &Numbers, error: &session::Failed) {
 fn rank(members: &Members, from: IpAddr) -> Rank {
     let from = from.to_canonical();
     let members = members.borrow();
-    match members.iter().any(|member| member.peers.ip() == from) {
+    match members.iter().any(|member| member.is_at(from)) {
         true => Rank::Known,
         false => Rank::Stranger,
     }

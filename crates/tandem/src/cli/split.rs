@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
-use tandem_barnraising::{Member, SiteUri};
+use tandem_barnraising::{Peer, SiteUri};
 
 const ORIGIN_EXAMPLE: &str = "\
 Example:
@@ -16,16 +16,16 @@ const VOLUNTEER_EXAMPLE: &str = "\
 Examples:
   With the URI of the site's broker, for clients on port 443
     tandem split volunteer 'barnraising://broker.example/www.example.org#KEY' \\
-        --listen 0.0.0.0:443 --cache /var/cache/tandem-split
+        --cache /var/cache/tandem-split
   Without a broker, with the key that the origin shows at its start
     tandem split volunteer --origin origin.example:7443 --origin-key KEY \\
-        --listen 0.0.0.0:443 --cache /var/cache/tandem-split";
+        --listen '192.0.2.1:443,[2001:db8::1]:443' --cache /var/cache/tandem-split";
 
 const BROKER_EXAMPLE: &str = "\
 Example:
   A configuration file; docs/splitting.md explains all keys
     site = \"www.example.org\"
-    listen = \"0.0.0.0:8470\"
+    listen = \"[::]:8470\"
     address = \"broker.example.org\"
     admin = \"127.0.0.1:9473\"
     [origin]
@@ -187,9 +187,18 @@ pub(crate) struct VolunteerArgs {
     /// cache]
     #[arg(long, value_name = "KEY")]
     pub(crate) origin_key: Option<String>,
-    /// Address to listen on for clients
-    #[arg(long, value_name = "ADDR:PORT")]
-    pub(crate) listen: SocketAddr,
+    /// Addresses to listen on for clients; repeated, or separated by commas. `[::]` is every
+    /// address of this machine, of IPv4 and IPv6
+    ///
+    /// With a broker, one address of each family is published: the first one that is given here, or
+    /// for `[::]` and `0.0.0.0` the one that the system chooses.
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        value_delimiter = ',',
+        default_value = "[::]:443"
+    )]
+    pub(crate) listen: Vec<SocketAddr>,
     /// Keep payloads in this directory, created if missing [default: in memory only]
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,
@@ -201,10 +210,10 @@ pub(crate) struct VolunteerArgs {
     pub(crate) rate: Option<u64>,
     /// Other volunteers of the site, to ask before the origin; repeated, or separated by commas
     #[arg(long, value_name = "KEY@ADDR:PORT", value_delimiter = ',')]
-    pub(crate) peers: Vec<Member>,
-    /// Answer other volunteers here [default: nowhere]
-    #[arg(long, value_name = "ADDR:PORT")]
-    pub(crate) peer_listen: Option<SocketAddr>,
+    pub(crate) peers: Vec<Peer>,
+    /// Answer other volunteers here; repeated, or separated by commas [default: nowhere]
+    #[arg(long, value_name = "ADDR:PORT", value_delimiter = ',')]
+    pub(crate) peer_listen: Vec<SocketAddr>,
     /// How volunteers choose which other volunteer to ask; the same for all of a site
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Sharing::Placement)]
     pub(crate) sharing: Sharing,

@@ -171,12 +171,12 @@ async fn start_volunteer(origin: SocketAddr, origin_key: KeyName) -> Result<Sock
         key: ChannelKey::fleeting().map_err(|error| failed(error.into()))?,
         origin: origin.to_string(),
         origin_key: Some(origin_key),
-        listen: ([127, 0, 0, 1], 0).into(),
+        listen: vec![([127, 0, 0, 1], 0).into()],
         cache: None,
         cache_limit: 0,
         rate: None,
         members: volunteer::constant_members(Vec::new()),
-        peer_listen: None,
+        peer_listen: Vec::new(),
         directory: std::sync::Arc::new(volunteer::Nobody),
     };
     let bound = volunteer::Volunteer::bind(settings).await.map_err(failed)?;

@@ -4,7 +4,7 @@
 //! ```text
 //!  report of the origin --> looks at once, LOOKS_PER_REPORT times       costs the member nothing
 //!  look: record refused --> PROOFS of them in a day, a minute apart
-//!                           --> its address is barred: an hour, then two, ... a day
+//!                           --> its addresses are barred: an hour, then two, ... a day
 //! ```
 //!
 //! Is not: the looks. Why reports alone cost nothing: a client can say of any record that it is
@@ -16,11 +16,14 @@
 //! Who is accused may itself have clients, and so choose the path that is reported: a few paths
 //! take turns, and one look of [`LOOKS_PER_REPORT`] fetches what the broker itself chose.
 //!
+//! A volunteer's addresses lead to one program: what it changed through one of them counts for all,
+//! or it would go on through the other.
+//!
 //! Invariants: nobody is barred but by the broker's own looks; a term is by address (a /64 of
 //! IPv6), so that a new key does not end it, it holds for every member there, and it ends; both
 //! sets are bounded.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tandem_wire::UnixTime;
 
@@ -95,7 +98,7 @@ pub struct Suspect {
 pub enum Ruling {
     /// It counts, and more looks follow.
     Noted,
-    /// All members of its address are out, for so many seconds.
+    /// All members of its addresses are out, for so many seconds.
     Barred(u64),
 }
 
@@ -139,6 +142,42 @@ impl Evidence {
         });
     }
 
+    /// Counts a refused record for a network; how many count now.
+    fn prove(&mut self, network: Network, wall: UnixTime) -> u32 {
+        if !self.records.contains_key(&network) {
+            self.make_room();
+        }
+        let record = self.records.entry(network).or_insert(Record {
+            proofs: 0,
+            last: wall,
+            terms: 0,
+            until: None,
+        });
+        let age = wall.0.saturating_sub(record.last.0);
+        if age > REMEMBERED {
+            record.proofs = 0;
+        }
+        if record.proofs == 0 || age >= PROOF_EVERY {
+            record.proofs += 1;
+            record.last = wall;
+        }
+        record.proofs
+    }
+
+    /// Begins a term; its seconds.
+    fn bar(&mut self, network: Network, wall: UnixTime) -> u64 {
+        let Some(record) = self.records.get_mut(&network) else {
+            return 0;
+        };
+        let term = FIRST_TERM
+            .saturating_mul(1 << record.terms.min(16))
+            .min(MAX_TERM);
+        record.proofs = 0;
+        record.terms += 1;
+        record.until = Some(UnixTime(wall.0.saturating_add(term)));
+        term
+    }
+
     fn make_room(&mut self) {
         if self.records.len() < MAX_MEMBERS {
             return;
@@ -158,11 +197,7 @@ impl Roster {
     /// Looks at a member soon, and some times: clients refuse what they got through it. Whether it
     /// will. Of those that browsers are not sent to, nothing is to be found out.
     pub fn report(&mut self, key: &PublicKey, path: &str) -> bool {
-        let is_healthy = |key: &PublicKey| {
-            let entry = self.members.get(key);
-            entry.is_some_and(|entry| entry.health.is_healthy())
-        };
-        if !is_healthy(key) {
+        if !self.of(key).any(|entry| entry.health.is_healthy()) {
             return false;
         }
         let is_known = self.evidence.reported.contains_key(key);
@@ -182,29 +217,37 @@ impl Roster {
     }
 
     /// Those to look at in this turn because they were reported: who has waited the longest first.
+    /// Nobody knows through which of its addresses the clients came, so all that are healthy are
+    /// looked at.
     pub fn suspects(&mut self) -> Vec<Suspect> {
-        let (members, evidence) = (&self.members, &mut self.evidence);
-        evidence.reported.retain(|key, reported| {
-            let entry = members.get(key);
-            reported.looks > 0 && entry.is_some_and(|entry| entry.health.is_healthy())
-        });
-        let mut queue: Vec<(u64, PublicKey)> = evidence
-            .reported
+        let reported = &self.evidence.reported;
+        let mut queue: Vec<(u64, PublicKey, Vec<Member>)> = reported
             .iter()
-            .map(|(key, reported)| (reported.waits, *key))
+            .filter(|(_, reported)| reported.looks > 0)
+            .map(|(key, reported)| {
+                let entries = self.of(key).filter(|entry| entry.health.is_healthy());
+                let members = entries.map(|entry| entry.member).collect();
+                (reported.waits, *key, members)
+            })
+            .filter(|(_, _, members): &(_, _, Vec<Member>)| !members.is_empty())
             .collect();
-        queue.sort_unstable();
-        queue.truncate(LOOKS_REPORTED);
+        queue.sort_unstable_by_key(|(waits, key, _)| (*waits, *key));
+        let stays: BTreeSet<PublicKey> = queue.iter().map(|(_, key, _)| *key).collect();
+        let reported = &mut self.evidence.reported;
+        reported.retain(|key, _| stays.contains(key));
         let mut suspects = Vec::new();
-        for (_, key) in queue {
+        for (_, key, members) in queue {
+            if suspects.len() + members.len() > LOOKS_REPORTED {
+                break;
+            }
             let waits = self.next_moment();
-            let reported = self.evidence.reported.get_mut(&key);
-            if let (Some(reported), Some(entry)) = (reported, self.members.get(&key)) {
+            if let Some(reported) = self.evidence.reported.get_mut(&key) {
                 reported.waits = waits;
-                suspects.push(Suspect {
-                    member: entry.member,
-                    path: reported.next_path(),
-                });
+                let path = reported.next_path();
+                suspects.extend(members.into_iter().map(|member| Suspect {
+                    member,
+                    path: path.clone(),
+                }));
             }
         }
         suspects
@@ -212,48 +255,43 @@ impl Roster {
 
     /// Takes in that a look's own TLS has refused a record that came through a member, for which it
     /// had fetched this path. Nothing if there is no such member, or it is out already.
-    pub fn note_altered(&mut self, key: &PublicKey, path: &str, wall: UnixTime) -> Option<Ruling> {
-        let member = self.members.get(key)?.member;
-        if self.evidence.is_barred(&member) {
+    ///
+    /// It counts for all addresses of the volunteer.
+    pub fn note_altered(&mut self, member: &Member, path: &str, wall: UnixTime) -> Option<Ruling> {
+        let key = member.key;
+        let addresses: Vec<Member> = self
+            .of(&key)
+            .map(|entry| entry.member)
+            .filter(|member| !self.evidence.is_barred(member))
+            .collect();
+        if !addresses.iter().any(|own| own.address == member.address) {
             return None;
         }
-        let network = Network::narrow(member.address);
-        if !self.evidence.records.contains_key(&network) {
-            self.evidence.make_room();
-        }
-        let record = self.evidence.records.entry(network).or_insert(Record {
-            proofs: 0,
-            last: wall,
-            terms: 0,
-            until: None,
-        });
-        let age = wall.0.saturating_sub(record.last.0);
-        if age > REMEMBERED {
-            record.proofs = 0;
-        }
-        if record.proofs == 0 || age >= PROOF_EVERY {
-            record.proofs += 1;
-            record.last = wall;
-        }
-        if record.proofs < PROOFS {
+        let networks: BTreeSet<Network> = addresses
+            .iter()
+            .map(|member| Network::narrow(member.address))
+            .collect();
+        let proofs = networks
+            .iter()
+            .map(|network| self.evidence.prove(*network, wall));
+        if proofs.fold(0, u32::max) < PROOFS {
             // What it changed before, it may change again.
-            if self.report(key, path)
-                && let Some(reported) = self.evidence.reported.get_mut(key)
+            if self.report(&key, path)
+                && let Some(reported) = self.evidence.reported.get_mut(&key)
             {
                 reported.paths = VecDeque::from([path.to_owned()]);
                 reported.looks = LOOKS_PER_PROOF;
             }
-            self.note(key, Outcome::Bad);
+            self.note(member, Outcome::Bad);
             return Some(Ruling::Noted);
         }
-        let term = FIRST_TERM
-            .saturating_mul(1 << record.terms.min(16))
-            .min(MAX_TERM);
-        record.proofs = 0;
-        record.terms += 1;
-        record.until = Some(UnixTime(wall.0.saturating_add(term)));
+        let terms = networks
+            .iter()
+            .map(|network| self.evidence.bar(*network, wall));
+        let term = terms.fold(0, u64::max);
         let moment = self.next_moment();
-        let is_there = |entry: &&mut Entry| Network::narrow(entry.member.address) == network;
+        let is_there =
+            |entry: &&mut Entry| networks.contains(&Network::narrow(entry.member.address));
         let mut was_listed = false;
         for entry in self.members.values_mut().filter(is_there) {
             self.evidence.reported.remove(&entry.member.key);

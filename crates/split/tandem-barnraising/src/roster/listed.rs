@@ -1,5 +1,5 @@
 //! Which healthy members the signed list has: all of them, but of a crowded network no more than
-//! its share.
+//! its share. Those of one key are one there, with an address of each family.
 //!
 //! Is not: the list's form, nor its signature ([`crate::list`]).
 //!
@@ -10,13 +10,13 @@
 use std::collections::BTreeMap;
 
 use super::{Entry, Roster};
-use crate::member::Member;
+use crate::member::{Member, Peer};
 use crate::shares::{LIST_NARROW, LIST_WIDE};
 use tandem_wire::Network;
 
 impl Roster {
     /// In the order of their keys.
-    pub(super) fn listed(&self) -> Vec<Member> {
+    pub(super) fn listed(&self) -> Vec<Peer> {
         let mut healthy: Vec<&Entry> = self
             .members
             .values()
@@ -50,7 +50,14 @@ impl Roster {
             }
         }
         members.sort_by_key(|member| member.key);
-        members
+        let mut peers: Vec<Peer> = Vec::with_capacity(members.len());
+        for member in members {
+            match peers.last_mut() {
+                Some(peer) if peer.key == member.key => *peer = peer.and(member.peers),
+                _ => peers.push(Peer::at(member.key, member.peers)),
+            }
+        }
+        peers
     }
 }
 

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Entry, Roster};
+use super::{Entry, Roster, Seat};
 use crate::member::Member;
 use crate::shares::{LOOKS_UNPROVEN, LOOKS_WELL};
 use tandem_wire::Network;
@@ -42,7 +42,7 @@ impl Roster {
         let chosen: Vec<Member> = queue.iter().take(most).map(|entry| entry.member).collect();
         for member in &chosen {
             let moment = self.next_moment();
-            if let Some(entry) = self.members.get_mut(&member.key) {
+            if let Some(entry) = self.members.get_mut(&Seat::of(member)) {
                 entry.waits = moment;
             }
         }

@@ -11,9 +11,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::{Entry, Refused, Roster};
+use super::{Entry, Refused, Roster, Seat};
 use crate::list::MAX_MEMBERS;
-use crate::member::{Member, PublicKey};
+use crate::member::Member;
 use crate::shares::{ROSTER_NARROW, ROSTER_WIDE};
 use tandem_wire::Network;
 
@@ -23,14 +23,15 @@ pub(super) enum Room {
     /// Nothing.
     Free,
     /// This member goes.
-    Of(PublicKey),
+    Of(Seat),
 }
 
 impl Roster {
     /// Room for a newcomer, or for a member that moves; whoever has its address goes anyway.
     pub(super) fn room_for(&self, newcomer: &Member) -> Result<Room, Refused> {
         let stays = |entry: &&Entry| {
-            entry.member.key != newcomer.key && entry.member.address != newcomer.address
+            Seat::of(&entry.member) != Seat::of(newcomer)
+                && entry.member.address != newcomer.address
         };
         let others: Vec<&Entry> = self.members.values().filter(stays).collect();
         let Some(full) = self.full(&others, newcomer.address) else {
@@ -57,7 +58,7 @@ impl Roster {
                     Reverse(entry.since),
                 )
             })
-            .map(|entry| Room::Of(entry.member.key))
+            .map(|entry| Room::Of(Seat::of(&entry.member)))
             .ok_or(Refused::Full)
     }
 

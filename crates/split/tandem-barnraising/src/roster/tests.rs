@@ -1,11 +1,13 @@
 //! Joining, leaving, health and what follows for DNS, each rule by itself; then all of them in any
 //! order. Is not: shares of networks (`flood`), nor what a member is barred for (`evidence`).
 
+mod addresses;
 mod evidence;
 mod flood;
 
 use super::*;
 use crate::list::MAX_MEMBERS;
+use crate::member::Peer;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -59,7 +61,7 @@ fn join(roster: &mut Roster, member: Member) -> Result<Joined, Refused> {
 
 fn make_healthy(roster: &mut Roster, member: &Member) {
     for _ in 0..Thresholds::default().up {
-        roster.note(&member.key, Outcome::Good);
+        roster.note(member, Outcome::Good);
     }
 }
 
@@ -84,7 +86,7 @@ fn browsers_go_to_members_that_are_well_and_else_to_the_origin() {
     make_healthy(&mut roster, &two);
     assert_eq!(roster.addresses(Family::V4, 1), [two.address, one.address]);
     for _ in 0..Thresholds::default().down {
-        roster.note(&one.key, Outcome::Bad);
+        roster.note(&one, Outcome::Bad);
     }
     assert_eq!(roster.addresses(Family::V4, 0), [two.address]);
     assert!(roster.leave(&two.key));
@@ -131,7 +133,7 @@ fn who_may_not_join_is_told_why() {
         join(&mut roster, at(one.address, two)),
         Err(Refused::AddressTaken)
     );
-    assert_eq!(roster.list(UnixTime(0)).members, [one]);
+    assert_eq!(roster.list(UnixTime(0)).members, [Peer::from(one)]);
 }
 
 #[test]
@@ -160,8 +162,8 @@ fn what_changes_where_browsers_or_peers_go_changes_the_version() {
     let one = member(1);
     let version = |roster: &Roster| roster.list(UnixTime(100)).version;
     join(&mut roster, one).expect("room");
-    assert_eq!(roster.member(&one.key), Some(&one));
-    assert_eq!(roster.member(&member(2).key), None);
+    assert_eq!(roster.member(&one.key, Family::V4), Some(&one));
+    assert_eq!(roster.member(&member(2).key, Family::V4), None);
     assert_eq!(version(&roster), 0, "it is in no list yet");
     make_healthy(&mut roster, &one);
     assert_eq!(version(&roster), 1);
@@ -172,7 +174,7 @@ fn what_changes_where_browsers_or_peers_go_changes_the_version() {
         ..one
     };
     assert_eq!(join(&mut roster, elsewhere), Ok(Joined::Renewed));
-    assert_eq!(roster.member(&one.key), Some(&elsewhere));
+    assert_eq!(roster.member(&one.key, Family::V4), Some(&elsewhere));
     assert_eq!(version(&roster), 2, "peers ask it elsewhere");
     let moved = at([192, 0, 2, 77].into(), one);
     assert_eq!(join(&mut roster, moved), Ok(Joined::Moved));
@@ -249,17 +251,26 @@ fn the_silent_are_forgotten() {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Join(u8, u8),
+    Join(u8, IpAddr),
     Leave(u8),
-    Look(u8, bool),
+    Look(u8, IpAddr, bool),
     Time(u64),
+}
+
+/// One of four addresses of each family.
+fn place() -> impl Strategy<Value = IpAddr> {
+    prop_oneof![
+        (0..4_u8).prop_map(|host| IpAddr::from([192, 0, 2, host])),
+        (0..4_u16).prop_map(|host| IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, host])),
+    ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        (0..6_u8, 0..4_u8).prop_map(|(key, address)| Step::Join(key, address)),
+        (0..6_u8, place()).prop_map(|(key, address)| Step::Join(key, address)),
         (0..6_u8).prop_map(Step::Leave),
-        (0..6_u8, any::<bool>()).prop_map(|(key, good)| Step::Look(key, good)),
+        (0..6_u8, place(), any::<bool>())
+            .prop_map(|(key, address, good)| Step::Look(key, address, good)),
         (0..120_u64).prop_map(Step::Time),
     ]
 }
@@ -275,15 +286,15 @@ proptest! {
         for step in steps {
             match step {
                 Step::Join(key, address) => {
-                    let member = at([192, 0, 2, address].into(), member(key));
+                    let member = at(address, member(key));
                     let _ = roster.join(member, member.address, Instant::ZERO, wall);
                 }
                 Step::Leave(key) => {
                     roster.leave(&PublicKey([key; 32]));
                 }
-                Step::Look(key, good) => {
+                Step::Look(key, address, good) => {
                     let outcome = if good { Outcome::Good } else { Outcome::Bad };
-                    roster.note(&PublicKey([key; 32]), outcome);
+                    roster.note(&at(address, member(key)), outcome);
                 }
                 Step::Time(seconds) => {
                     wall.0 += seconds;
@@ -293,10 +304,14 @@ proptest! {
             let addresses: BTreeSet<IpAddr> = roster.members().map(|(member, _)| member.address).collect();
             prop_assert_eq!(addresses.len(), roster.members().len());
             let list = roster.list(wall);
-            let listed: BTreeSet<IpAddr> = list.members.iter().map(|member| member.address).collect();
-            let answered: BTreeSet<IpAddr> = roster.addresses(Family::V4, 0).into_iter().collect();
+            let peers = list.members.iter().flat_map(Peer::addresses);
+            let listed: BTreeSet<IpAddr> = peers.map(|address| address.ip()).collect();
+            let keys: BTreeSet<PublicKey> = list.members.iter().map(|peer| peer.key).collect();
+            prop_assert_eq!(keys.len(), list.members.len(), "a volunteer is listed once");
+            let [four, six] = [Family::V4, Family::V6].map(|family| roster.addresses(family, 0));
+            let answered: BTreeSet<IpAddr> = four.into_iter().chain(six).collect();
             if listed.is_empty() {
-                prop_assert_eq!(answered, BTreeSet::from([origin()[0]]));
+                prop_assert_eq!(answered, BTreeSet::from_iter(origin()));
             } else {
                 prop_assert_eq!(answered, listed);
             }

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use tandem_barnraising::List;
 use tandem_barnraising::talk::Wish;
+use tandem_barnraising::{List, Peer};
 use tandem_channel::ChannelKey;
+use tandem_daemon::metrics::Number;
 
 use super::*;
 
@@ -40,12 +41,42 @@ fn address(number: u8) -> IpAddr {
 }
 
 fn asks(keeper: &Keeper, number: u8, wish: Wish) -> Answer {
+    asks_from(keeper, number, address(number), wish)
+}
+
+fn asks_from(keeper: &Keeper, number: u8, from: IpAddr, wish: Wish) -> Answer {
     let question = Question {
         site: Name::parse("www.example.org").expect("a name"),
         wish,
     };
     let key = PublicKey([number; 32]);
-    keeper.lock().answer(key, address(number), &question)
+    keeper.lock().answer(key, from, &question)
+}
+
+/// The address of IPv6 of a volunteer that has both.
+fn further(number: u8) -> IpAddr {
+    [0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(number)].into()
+}
+
+/// Joins from both addresses; what is answered to the second.
+fn joins_from_both(keeper: &Keeper, number: u8, form: Form) -> Answer {
+    let join = Join {
+        form,
+        peers: 7444,
+        ..Join::default()
+    };
+    assert!(is_welcome(&asks(keeper, number, Wish::Join(join))));
+    asks_from(keeper, number, further(number), Wish::Join(join))
+}
+
+fn look_at(keeper: &Keeper, member: Member, result: Result<u16, String>, times: u32) {
+    for _ in 0..times {
+        let look = Look {
+            result: result.clone(),
+            took: Duration::from_millis(3),
+        };
+        keeper.lock().note(&member, look);
+    }
 }
 
 fn joins(keeper: &Keeper, number: u8, told: Told) -> Answer {
@@ -73,12 +104,14 @@ fn list(answer: &Answer) -> List {
 }
 
 fn look(keeper: &Keeper, number: u8, result: Result<u16, String>, times: u32) {
-    for _ in 0..times {
-        let look = Look {
-            result: result.clone(),
-            took: Duration::from_millis(3),
-        };
-        keeper.lock().note(&PublicKey([number; 32]), look);
+    look_at(keeper, member(number, address(number)), result, times);
+}
+
+fn member(number: u8, address: IpAddr) -> Member {
+    Member {
+        key: PublicKey([number; 32]),
+        address,
+        peers: SocketAddr::new(address, 7444),
     }
 }
 
@@ -121,8 +154,9 @@ fn a_list_is_sent_to_who_does_not_hold_it_and_has_the_healthy() {
     let second = list(&joins(&keeper, 2, Told::default()));
     assert!(!list(&first).supersedes(Some(&second)));
     assert_eq!(second.members.len(), 1);
-    assert_eq!(second.members[0].peers, SocketAddr::new(address(1), 7444));
+    assert_eq!(second.members, [member(1, address(1)).into()]);
     let again = Join {
+        form: Form::One,
         peers: 7444,
         held: second.version,
         issued: second.issued,
@@ -161,6 +195,78 @@ fn a_killed_broker_knows_its_members_their_health_and_their_words() {
     // It was, now.
     joins(&keeper, 1, told(200));
     assert_eq!(keeper.snapshot().members[0].told.sent, 3_200);
+}
+
+#[test]
+fn both_addresses_of_a_volunteer_are_published_listed_and_kept_each_by_its_health() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let keeper = start(folder.path(), "");
+    let [four, six] = [address(1), further(1)].map(|address| member(1, address));
+    assert!(is_welcome(&joins_from_both(&keeper, 1, Form::All)));
+    look_at(&keeper, four, Ok(200), 3);
+    assert_eq!(keeper.published().borrow().addresses(), [four.address]);
+    look_at(&keeper, six, Ok(200), 3);
+    let both = [four.address, six.address];
+    assert_eq!(keeper.published().borrow().addresses(), both);
+    let numbers = keeper.numbers();
+    let counted = [&numbers.healthy, &numbers.healthy_v4, &numbers.healthy_v6];
+    assert_eq!(counted.map(Number::value), [1, 1, 1]);
+    // One that knows of one address has the same list, with that.
+    let listed = list(&joins_from_both(&keeper, 1, Form::All));
+    let shorter = list(&joins(&keeper, 2, Told::default()));
+    assert_eq!(listed.members, [Peer::from(four).and(six.peers)]);
+    assert_eq!(shorter.members, [Peer::from(four)]);
+    let moment = |list: &List| (list.version, list.issued, list.ends);
+    assert_eq!(moment(&listed), moment(&shorter));
+    let again = Join {
+        form: Form::All,
+        held: shorter.version,
+        issued: shorter.issued,
+        ..Join::default()
+    };
+    let Answer::Welcome(welcome) = asks(&keeper, 2, Wish::Join(again)) else {
+        panic!("a member is welcome");
+    };
+    assert!(welcome.list.is_empty(), "it holds that version");
+    look_at(&keeper, six, ill(), 2);
+    assert_eq!(keeper.published().borrow().addresses(), [four.address]);
+    drop(keeper);
+    let keeper = start(folder.path(), "");
+    assert_eq!(keeper.published().borrow().addresses(), [four.address]);
+    let members = keeper.snapshot().members;
+    let [first, _] = &members[..] else {
+        panic!("{members:?}");
+    };
+    let places: Vec<_> = first.places.iter().map(|place| place.address).collect();
+    assert_eq!(places, both);
+    assert_eq!(asks(&keeper, 1, Wish::Leave), Answer::Farewell);
+    drop(keeper);
+    let keeper = start(folder.path(), "");
+    assert!(
+        keeper
+            .snapshot()
+            .members
+            .iter()
+            .all(|shown| shown.key != four.key)
+    );
+}
+
+#[test]
+fn an_address_that_makes_room_for_another_is_not_there_after_a_restart() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let keeper = start(folder.path(), "");
+    assert!(is_welcome(&joins_from_both(&keeper, 1, Form::All)));
+    look_at(&keeper, member(1, further(1)), ill(), 1);
+    // Nobody who is well is there: the address is somebody else's now.
+    let join = Wish::Join(Join::default());
+    assert!(is_welcome(&asks_from(&keeper, 2, further(1), join)));
+    assert!(keeper.lock().notes[&PublicKey([1; 32])].looks.is_empty());
+    drop(keeper);
+    let keeper = start(folder.path(), "");
+    let members = keeper.snapshot().members;
+    let places = |shown: &Shown| shown.places.iter().map(|place| place.address).collect();
+    let places: Vec<Vec<IpAddr>> = members.iter().map(places).collect();
+    assert_eq!(places, [[address(1)], [further(1)]]);
 }
 
 #[test]
@@ -249,6 +355,10 @@ fn who_makes_room_for_another_is_counted_and_not_known_any_more() {
         result: ill(),
         took: Duration::from_millis(3),
     };
+    let first = Member {
+        key: first,
+        ..member(0, [192, 0, 0, 0].into())
+    };
     keeper.lock().note(&first, bad);
     assert!(is_welcome(&joins(share).1));
     assert_eq!(keeper.numbers().evicted.value(), 1);
@@ -259,7 +369,7 @@ fn who_makes_room_for_another_is_counted_and_not_known_any_more() {
     };
     let members = restarted.snapshot().members;
     assert_eq!(members.len(), usize::from(share));
-    assert!(members.iter().all(|shown| shown.member.key != first));
+    assert!(members.iter().all(|shown| shown.key != first.key));
 }
 
 #[test]
@@ -333,9 +443,9 @@ fn a_member_whose_records_were_changed_twice_is_out_and_shown_with_the_reason() 
             result: Err("a record was changed on the way".to_owned()),
             took: Duration::from_millis(3),
         };
-        let key = PublicKey([1; 32]);
         let now = UnixTime(start.0 + seconds);
-        keeper.lock().note_altered(&key, "/", look, now);
+        let member = member(1, address(1));
+        keeper.lock().note_altered(&member, "/", look, now);
     };
     altered(0);
     // A good one between them changes nothing.
@@ -349,7 +459,7 @@ fn a_member_whose_records_were_changed_twice_is_out_and_shown_with_the_reason() 
         .snapshot()
         .members
         .iter()
-        .map(|shown| shown.is_barred)
+        .map(|shown| shown.places[0].is_barred)
         .collect();
     assert_eq!(barred, [true, false]);
     assert_eq!(keeper.numbers().barred.value(), 1);

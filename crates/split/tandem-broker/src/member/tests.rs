@@ -1,6 +1,11 @@
 //! What a volunteer believes of its broker, and what it keeps of it.
 
+use std::net::IpAddr;
+use std::sync::Mutex;
+
 use tandem_barnraising::PublicKey;
+use tandem_channel::{Acceptor, Admission};
+use tokio::net::TcpListener;
 
 use super::*;
 
@@ -22,13 +27,12 @@ fn list(version: u64, issued: u64, signer: &ChannelKey) -> Vec<u8> {
         version,
         issued: UnixTime(issued),
         ends: UnixTime(issued + 1_000),
-        members: vec![Member {
-            key: PublicKey([version as u8; 32]),
-            address,
-            peers: (address, 1).into(),
-        }],
+        members: vec![Peer::at(
+            PublicKey([version as u8; 32]),
+            (address, 1).into(),
+        )],
     };
-    list.signed(|message| signer.sign(message).expect("it signs"))
+    list.signed(Form::All, |message| signer.sign(message).expect("it signs"))
         .expect("one member")
 }
 
@@ -175,4 +179,87 @@ fn waits_grow_to_their_bound_and_differ() {
     assert!(waits[20..].iter().all(|wait| *wait >= bound));
     assert!(waits[20..].iter().any(|wait| *wait != waits[20]));
     assert!(backoff(u32::MAX, bound) < most);
+}
+
+/// What a broker was asked: which form of lists each join reads.
+type Forms = Arc<Mutex<Vec<Form>>>;
+
+/// A broker on loopback, and what it is asked. One of an `Older` Tandem makes nothing of a question
+/// of a kind that it does not know, and ends the channel.
+async fn door(knows: Knows) -> (SiteUri, Forms) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let port = listener.local_addr().expect("bound").port();
+    let acceptor = Acceptor::new(BROKER, &broker(), Admission::Any).expect("TLS");
+    let asked = Forms::default();
+    let noted = Arc::clone(&asked);
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.expect("it is there");
+            let mut channel = acceptor.open(stream, Arc::default()).await.expect("TLS");
+            let mut question = vec![0; channel.read_u32().await.expect("a length") as usize];
+            channel.read_exact(&mut question).await.expect("a question");
+            let question = Question::parse(&question).expect("whole");
+            let Wish::Join(join) = question.wish else {
+                panic!("{question:?}");
+            };
+            noted.lock().expect("ours").push(join.form);
+            if knows == Knows::OneAddress && join.form == Form::All {
+                continue;
+            }
+            let answer = Answer::Welcome(welcome(Vec::new())).write();
+            channel.write_u32(answer.len() as u32).await.expect("open");
+            channel.write_all(&answer).await.expect("open");
+            channel.shutdown().await.expect("open");
+        }
+    });
+    let text = uri().to_string();
+    let uri = text.replace("broker.example", &format!("127.0.0.1:{port}"));
+    (uri.parse().expect("well-formed"), asked)
+}
+
+#[tokio::test]
+async fn a_broker_of_an_older_tandem_is_asked_as_before_and_from_one_address_alone() {
+    for (knows, expected) in [
+        (Knows::Addresses, vec![Form::All; 2]),
+        (Knows::OneAddress, vec![Form::All, Form::One]),
+    ] {
+        let (uri, asked) = door(knows).await;
+        let key = ChannelKey::fleeting().expect("a key");
+        let access = BrokerAccess::new(uri, &key, Vec::new()).expect("TLS");
+        // Both by IPv4, as loopback has one address of IPv6 at most.
+        let seat = Seat {
+            family: Family::V4,
+            peers: 0,
+            problem: None,
+        };
+        let mut seats = [seat.clone(), seat];
+        let told = Told::default();
+        let round = access.ask_for(&mut seats, None, told, Wanted::All).await;
+        assert!(matches!(round, Round::Welcome(_)), "{round:?}");
+        assert_eq!(*asked.lock().expect("ours"), expected);
+        assert_eq!(seats[0].problem, None);
+        let is_told = seats[1].problem.is_some();
+        assert_eq!(is_told, knows == Knows::OneAddress);
+    }
+}
+
+#[test]
+fn a_seat_is_wanted_for_each_family_that_is_listened_on() {
+    let sockets = |texts: &[&str]| -> Vec<SocketAddr> {
+        let parsed = texts.iter().map(|text| text.parse().expect("an address"));
+        parsed.collect()
+    };
+    let wanted = |listen: &[&str], peers: &[&str]| {
+        let seats = seats(&sockets(listen), &sockets(peers));
+        let shown = seats.iter().map(|seat| (seat.family, seat.peers));
+        shown.collect::<Vec<_>>()
+    };
+    let (four, six) = (Family::V4, Family::V6);
+    assert_eq!(wanted(&["0.0.0.0:443"], &["[::]:7"]), [(four, 7)]);
+    assert_eq!(wanted(&["[::]:443"], &["[::]:7"]), [(four, 7), (six, 7)]);
+    assert_eq!(wanted(&["[::]:443"], &["0.0.0.0:7"]), [(four, 7), (six, 0)]);
+    assert_eq!(wanted(&["[2001:db8::1]:443"], &[]), [(six, 0)]);
+    let each = ["[2001:db8::1]:443", "192.0.2.1:443", "192.0.2.2:443"];
+    let peers = ["192.0.2.1:8", "[2001:db8::1]:9"];
+    assert_eq!(wanted(&each, &peers), [(four, 8), (six, 9)]);
 }

@@ -5,9 +5,11 @@
 //! stays as long as it lasts.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tandem_barnraising::Peer;
 use tokio::time::timeout;
 
 use crate::error::SplitIoError;
@@ -25,8 +27,17 @@ pub(super) struct Link {
 
 #[derive(Clone, Debug)]
 struct Target {
-    to: Arc<str>,
+    to: To,
     connector: Connector,
+}
+
+/// Where somebody is.
+#[derive(Clone, Debug)]
+enum To {
+    /// `HOST:PORT`: wherever that leads when a channel is opened.
+    Host(Arc<str>),
+    /// At one of these, the first that takes a connection.
+    Addresses(Arc<[SocketAddr]>),
 }
 
 impl Link {
@@ -37,11 +48,26 @@ impl Link {
         })
     }
 
+    /// As the holder of `key`, to another volunteer, at the addresses at which it answers any.
+    pub(super) fn to_peer(peer: &Peer, key: &ChannelKey, pin: Pin) -> Result<Self, SplitIoError> {
+        let addresses = peer.addresses().filter(|address| address.port() != 0);
+        let target = Target {
+            to: To::Addresses(addresses.collect()),
+            connector: Connector::new(SPLIT, key, pin)?,
+        };
+        Ok(Self {
+            target: Arc::new(Mutex::new(target)),
+        })
+    }
+
     /// A new channel.
     pub(super) async fn open(&self) -> io::Result<ClientChannel> {
         let target = self.lock().clone();
         let opened = async {
-            let stream = dial(&*target.to, OPEN).await?;
+            let stream = match &target.to {
+                To::Host(host) => dial(&**host, OPEN).await?,
+                To::Addresses(addresses) => dial(&**addresses, OPEN).await?,
+            };
             target.connector.open(stream).await
         };
         timeout(OPEN, opened)
@@ -65,7 +91,7 @@ impl Target {
         check_address(to)?;
         let connector = Connector::new(SPLIT, key, pin)?;
         Ok(Self {
-            to: to.into(),
+            to: To::Host(to.into()),
             connector,
         })
     }

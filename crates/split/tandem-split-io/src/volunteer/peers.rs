@@ -8,11 +8,10 @@
 //! members are asked.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tandem_barnraising::{Member, PublicKey};
+use tandem_barnraising::{Peer, PublicKey};
 use tandem_split::message::Miss;
 use tokio::time::{Instant, timeout_at};
 
@@ -20,7 +19,7 @@ use super::ask::{Arrivals, Asker, Lack};
 use super::cache::Thing;
 use super::disk::Key;
 use super::link::Link;
-use super::sharing::{self, Members};
+use super::sharing::Members;
 use tandem_channel::{ChannelKey, KeyName, Pin};
 use tandem_daemon::metrics::Number;
 
@@ -52,7 +51,7 @@ pub(super) struct Peers {
     own: ChannelKey,
     members: Members,
     arrivals: Arrivals,
-    known: Mutex<HashMap<PublicKey, Peer>>,
+    known: Mutex<HashMap<PublicKey, Known>>,
     numbers: Numbers,
 }
 
@@ -66,9 +65,11 @@ enum Asked {
     TooLate,
 }
 
+/// What is known of one of them.
 #[derive(Debug)]
-struct Peer {
-    address: SocketAddr,
+struct Known {
+    /// As it was in the list.
+    peer: Peer,
     /// None after a fault: what waited on the old channel is given up with it.
     asker: Option<Arc<Asker>>,
     faults: u32,
@@ -98,7 +99,7 @@ impl Peers {
         let own = PublicKey(self.own.name().bytes());
         let members = self.members.borrow();
         let mut others = members.iter().filter(|member| member.key != own);
-        !others.any(sharing::answers)
+        !others.any(Peer::answers)
     }
 
     /// This volunteer has it.
@@ -136,7 +137,7 @@ impl Peers {
     }
 
     /// Asks one of them.
-    async fn ask(&self, member: &Member, key: Key, miss: Miss, deadline: Instant) -> Asked {
+    async fn ask(&self, member: &Peer, key: Key, miss: Miss, deadline: Instant) -> Asked {
         let Some(asker) = self.asker(member) else {
             return Asked::InVain;
         };
@@ -166,8 +167,8 @@ impl Peers {
     }
 
     /// The member from whom it comes already: with a list, or because somebody else has asked.
-    fn coming_from(&self, key: Key) -> Option<Member> {
-        let awaits = |peer: &Peer| peer.asker.as_ref().is_some_and(|asker| asker.awaits(key));
+    fn coming_from(&self, key: Key) -> Option<Peer> {
+        let awaits = |peer: &Known| peer.asker.as_ref().is_some_and(|asker| asker.awaits(key));
         let known = self.lock();
         let mut coming = known.iter().filter(|(_, peer)| awaits(peer));
         let (from, _) = coming.next()?;
@@ -176,30 +177,30 @@ impl Peers {
     }
 
     /// Who asks this member, unless it is passed over.
-    fn asker(&self, member: &Member) -> Option<Arc<Asker>> {
+    fn asker(&self, member: &Peer) -> Option<Arc<Asker>> {
         let mut known = self.lock();
         if !known.contains_key(&member.key) {
             // Who has left is forgotten when somebody comes.
             let members = self.members.borrow().clone();
             known.retain(|key, _| members.iter().any(|member| member.key == *key));
         }
-        let peer = known.entry(member.key).or_insert_with(|| Peer {
-            address: member.peers,
+        let peer = known.entry(member.key).or_insert_with(|| Known {
+            peer: *member,
             asker: None,
             faults: 0,
             late: 0,
             good: 0,
             passed_over_until: None,
         });
-        if peer.address != member.peers {
-            (peer.address, peer.asker) = (member.peers, None);
+        if peer.peer != *member {
+            // Elsewhere, or at one more address, it may be better.
+            (peer.peer, peer.asker) = (*member, None);
         } else if peer.is_passed_over() {
             return None;
         }
         if peer.asker.is_none() {
-            // Who answers nobody has no port.
             let pin = Pin::to(KeyName::from_bytes(member.key.0));
-            let link = Link::new(&member.peers.to_string(), &self.own, pin).ok()?;
+            let link = Link::to_peer(member, &self.own, pin).ok()?;
             peer.asker = Some(Arc::new(Asker::start(
                 link,
                 self.arrivals.clone(),
@@ -210,7 +211,7 @@ impl Peers {
         peer.asker.clone()
     }
 
-    fn has_answered(&self, member: &Member) {
+    fn has_answered(&self, member: &Peer) {
         if let Some(peer) = self.lock().get_mut(&member.key) {
             peer.good += 1;
             if peer.good >= GOOD {
@@ -220,7 +221,7 @@ impl Peers {
     }
 
     /// Counts something that was not given in time, and says whether that has been too much.
-    fn is_late_again(&self, member: &Member) -> bool {
+    fn is_late_again(&self, member: &Peer) -> bool {
         self.lock().get_mut(&member.key).is_some_and(|peer| {
             peer.late += 1;
             peer.late >= LATE
@@ -228,7 +229,7 @@ impl Peers {
     }
 
     /// Asks this member nothing for a while. What many were waiting for at once is one fault.
-    fn pass_over(&self, member: &Member, time: Option<Duration>) {
+    fn pass_over(&self, member: &Peer, time: Option<Duration>) {
         self.numbers.failures.add(1);
         let mut known = self.lock();
         let Some(peer) = known.get_mut(&member.key) else {
@@ -245,12 +246,12 @@ impl Peers {
         tracing::info!(key = %member.key, seconds = time.as_secs(), "another volunteer is at fault and is passed over");
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<PublicKey, Peer>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<PublicKey, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Peer {
+impl Known {
     fn is_passed_over(&self) -> bool {
         self.passed_over_until
             .is_some_and(|until| Instant::now() < until)

@@ -11,18 +11,26 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tandem_barnraising::Member;
+use tandem_barnraising::Peer;
 use tandem_barnraising::placement::{OWNERS, owners};
 use tandem_channel::KeyName;
 use tokio::sync::watch;
 
 /// The volunteers of a site, as they are at present: whoever follows a broker's list sends each new
 /// one.
-pub type Members = watch::Receiver<Arc<[Member]>>;
+pub type Members = watch::Receiver<Arc<[Peer]>>;
 
-/// Members that stay the same.
+/// Members that stay the same. One that is named twice, with an address of each family, is one with
+/// both.
 #[must_use]
-pub fn constant_members(members: Vec<Member>) -> Members {
+pub fn constant_members(named: Vec<Peer>) -> Members {
+    let mut members: Vec<Peer> = Vec::new();
+    for peer in named {
+        match members.iter_mut().find(|member| member.key == peer.key) {
+            Some(member) => *member = peer.addresses().fold(*member, Peer::and),
+            None => members.push(peer),
+        }
+    }
     watch::channel(members.into()).1
 }
 
@@ -33,7 +41,7 @@ pub(super) fn has(members: &Members, key: KeyName) -> bool {
 }
 
 /// Members who are to be asked, once they are known.
-pub type Holders<'a> = Pin<Box<dyn Future<Output = Vec<Member>> + Send + 'a>>;
+pub type Holders<'a> = Pin<Box<dyn Future<Output = Vec<Peer>> + Send + 'a>>;
 
 /// Knows whom to ask. What is asked for, a payload or a list, goes by its SHA-256.
 pub trait Directory: fmt::Debug + Send + Sync {
@@ -43,11 +51,6 @@ pub trait Directory: fmt::Debug + Send + Sync {
 
     /// This volunteer has it now.
     fn holds(&self, digest: &[u8; 32]);
-}
-
-/// Whether a member answers other volunteers: a list has port 0 for one that does not.
-pub(super) fn answers(member: &Member) -> bool {
-    member.peers.port() != 0
 }
 
 /// By rendezvous hashing over the members: nobody tells anybody what he has.
@@ -67,13 +70,13 @@ impl Placement {
 impl Directory for Placement {
     fn holders<'a>(&'a self, digest: &'a [u8; 32]) -> Holders<'a> {
         let members = Arc::clone(&self.members.borrow());
-        let found = if members.iter().all(answers) {
+        let found = if members.iter().all(Peer::answers) {
             owners(&members, digest, OWNERS)
                 .into_iter()
                 .copied()
                 .collect()
         } else {
-            let answering: Vec<Member> = members.iter().copied().filter(answers).collect();
+            let answering: Vec<Peer> = members.iter().copied().filter(Peer::answers).collect();
             owners(&answering, digest, OWNERS)
                 .into_iter()
                 .copied()
@@ -101,9 +104,21 @@ impl Directory for Nobody {
 mod tests {
     use super::*;
 
+    #[test]
+    fn who_is_named_with_two_addresses_is_one_member() {
+        let peer = |address: &str| -> Peer {
+            let text = format!("{}@{address}", "ab".repeat(32));
+            text.parse().expect("whole")
+        };
+        let (four, six) = (peer("192.0.2.1:7444"), peer("[2001:db8::1]:7444"));
+        let members = constant_members(vec![six, four, four]);
+        let both = four.and("[2001:db8::1]:7444".parse().expect("an address"));
+        assert_eq!(members.borrow()[..], [both]);
+    }
+
     #[tokio::test]
     async fn nothing_belongs_to_a_member_that_answers_nobody() {
-        let member = |number: u8, port: u16| -> Member {
+        let member = |number: u8, port: u16| -> Peer {
             let key = format!("{number:02x}").repeat(32);
             let text = format!("{key}@192.0.2.{number}:{port}");
             text.parse().expect("whole")
@@ -113,7 +128,7 @@ mod tests {
         for digest in 0..=255 {
             let holders = placement.holders(&[digest; 32]).await;
             assert_eq!(holders.len(), OWNERS);
-            assert!(holders.iter().all(answers));
+            assert!(holders.iter().all(Peer::answers));
         }
     }
 }

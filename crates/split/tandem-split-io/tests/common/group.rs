@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tandem_barnraising::{Member, PublicKey};
+use tandem_barnraising::{Peer, PublicKey};
 use tandem_daemon::metrics::Number;
 use tandem_split_io::volunteer::{self, Placement, Volunteer};
 use tokio::runtime::Runtime;
@@ -16,8 +16,10 @@ use super::{Site, value};
 /// One volunteer. Dropping it kills it.
 pub(crate) struct Helper {
     pub(crate) address: SocketAddr,
-    pub(crate) member: Member,
-    pub(crate) members: watch::Sender<Arc<[Member]>>,
+    pub(crate) member: Peer,
+    /// Where it answers other volunteers.
+    pub(crate) peers: SocketAddr,
+    pub(crate) members: watch::Sender<Arc<[Peer]>>,
     numbers: Vec<Number>,
     runtime: Option<Runtime>,
 }
@@ -32,28 +34,25 @@ impl Helper {
             key: volunteer::key(cache.as_deref()).expect("a key"),
             origin: site.to_origin.address.to_string(),
             origin_key: Some(site.origin_key),
-            listen: loopback,
+            listen: vec![loopback],
             cache,
             cache_limit: 1 << 30,
             rate: None,
             directory: Arc::new(Placement::over(receiver.clone())),
             members: receiver,
-            peer_listen: Some(loopback),
+            peer_listen: vec![loopback],
         };
         let bound = runtime
             .block_on(Volunteer::bind(settings))
             .expect("the volunteer starts");
         let peers = bound.peer_address().expect("it listens for peers");
-        let member = Member {
-            key: PublicKey(bound.key().bytes()),
-            address: peers.ip(),
-            peers,
-        };
+        let member = Peer::at(PublicKey(bound.key().bytes()), peers);
         let (address, numbers) = (bound.address().expect("bound"), bound.numbers());
         runtime.spawn(bound.serve());
         Self {
             address,
             member,
+            peers,
             members,
             numbers,
             runtime: Some(runtime),
@@ -74,8 +73,8 @@ impl Drop for Helper {
 }
 
 /// Tells all of these of all of these, and of some more.
-pub(crate) fn acquaint(helpers: &[Helper], more: &[Member]) {
-    let all: Arc<[Member]> = helpers
+pub(crate) fn acquaint(helpers: &[Helper], more: &[Peer]) {
+    let all: Arc<[Peer]> = helpers
         .iter()
         .map(|helper| helper.member)
         .chain(more.iter().copied())

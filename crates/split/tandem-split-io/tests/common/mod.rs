@@ -243,12 +243,12 @@ pub(crate) fn volunteer_settings(
         key: volunteer::key(cache.as_deref()).expect("a key"),
         origin: origin.to_string(),
         origin_key: Some(key),
-        listen: "127.0.0.1:0".parse().expect("an address"),
+        listen: vec!["127.0.0.1:0".parse().expect("an address")],
         cache,
         cache_limit: 1 << 30,
         rate: None,
         members: volunteer::constant_members(Vec::new()),
-        peer_listen: None,
+        peer_listen: Vec::new(),
         directory: std::sync::Arc::new(volunteer::Nobody),
     }
 }

@@ -9,7 +9,7 @@ use crate::common::group::{Helper, acquaint};
 use crate::common::line::Line;
 use crate::common::server::body;
 use crate::common::{Site, eventually, ran, value};
-use tandem_barnraising::{Member, PublicKey};
+use tandem_barnraising::{Peer, PublicKey};
 use tandem_channel::{ChannelKey, ClientChannel, Connector, KeyName, Pin};
 use tandem_split::Payload;
 use tandem_split::message::{Channel, Encodings, Greeting, Message, Miss};
@@ -192,16 +192,13 @@ fn a_member_has_half_of_a_volunteers_port_for_others_and_none_without_a_question
     let group = [Helper::start(&site, None)];
     let key = ChannelKey::fleeting().expect("random bytes");
     let to = group[0].member;
-    let member = Member {
-        key: PublicKey(key.name().bytes()),
-        ..to
-    };
+    let member = Peer::at(PublicKey(key.name().bytes()), group[0].peers);
     acquaint(&group, &[member]);
     let pin = Pin::to(KeyName::from_bytes(to.key.0));
     let connector = Connector::new(SPLIT, &key, pin).expect("TLS");
     let flood = |kind, networks: RangeInclusive<u8>| {
         let from = networks.map(|network| ([127, network, 0, 1], connector.clone()));
-        site.runtime().block_on(flood(to.peers, kind, from))
+        site.runtime().block_on(flood(group[0].peers, kind, from))
     };
     let silent = flood(Kind::Greeting, 1..=200);
     let asking = flood(Kind::Asking, 1..=200);

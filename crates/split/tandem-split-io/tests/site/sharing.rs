@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tandem_barnraising::placement::OWNERS;
-use tandem_barnraising::{Member, PublicKey};
+use tandem_barnraising::{Peer, PublicKey};
 use tandem_channel::{Acceptor, Admission, ChannelKey, Connector, KeyName, Pin, ServerChannel};
 use tandem_split::message::{Absent, Channel, Encodings, Found, Greeting, Message, Miss, Side};
 use tandem_split::{Decoder, Payload, PayloadName};
@@ -190,7 +190,7 @@ impl Drop for EndsAll<'_> {
 
 /// All who are there know of all who are there.
 fn tell(stay: &[Helper], passing: &[Helper]) {
-    let members: Vec<Member> = passing.iter().map(|helper| helper.member).collect();
+    let members: Vec<Peer> = passing.iter().map(|helper| helper.member).collect();
     acquaint(stay, &members);
     for helper in passing {
         let all = stay[0].members.borrow().clone();
@@ -200,7 +200,7 @@ fn tell(stay: &[Helper], passing: &[Helper]) {
 
 /// Somebody with a key and a port, who does what `answer` does with each channel.
 struct Impostor {
-    member: Member,
+    member: Peer,
     channels: Arc<AtomicUsize>,
     _runtime: Runtime,
 }
@@ -235,12 +235,8 @@ impl Impostor {
     }
 }
 
-fn member(key: &ChannelKey, peers: SocketAddr) -> Member {
-    Member {
-        key: PublicKey(key.name().bytes()),
-        address: peers.ip(),
-        peers,
-    }
+fn member(key: &ChannelKey, peers: SocketAddr) -> Peer {
+    Peer::at(PublicKey(key.name().bytes()), peers)
 }
 
 /// Greets as it should, and answers every question for a payload with other bytes, for a list with
@@ -385,7 +381,7 @@ fn who_is_dead_or_silent_costs_a_moment_once() {
         let group = helpers(&site, 1);
         acquaint(&group, &[at_fault]);
         let len = 60 * CHUNK;
-        let seed = u64::from(at_fault.peers.port());
+        let seed = at_fault.addresses().map(|one| u64::from(one.port())).sum();
         let path = format!("/bytes/{len}/{seed}");
         let start = Instant::now();
         assert!(ran(&mut site.curl_at(group[0].address, &path)).stdout == body(len, seed));
@@ -427,7 +423,7 @@ fn who_is_no_member_is_refused_and_who_was_one_is_heard_no_more() {
     Greeting::new(Channel::Misses, Encodings::DEFAULT).write(&mut question);
     Message::Miss(Miss::Payload(name)).write(&mut question);
     let asks = || async {
-        let stream = TcpStream::connect(helper.member.peers).await?;
+        let stream = TcpStream::connect(helper.peers).await?;
         let mut channel = connector.open(stream).await?;
         channel.write_all(&question).await?;
         Ok::<_, std::io::Error>(channel)
@@ -457,7 +453,7 @@ fn who_is_no_member_is_refused_and_who_was_one_is_heard_no_more() {
     Greeting::new(Channel::Connection, Encodings::DEFAULT).write(&mut greeting);
     let connections = site.origin_counts("tandem_split_origin_connections");
     let after = runtime.block_on(async {
-        let stream = TcpStream::connect(helper.member.peers).await?;
+        let stream = TcpStream::connect(helper.peers).await?;
         let mut channel = connector.open(stream).await?;
         channel.write_all(&greeting).await?;
         let mut said = Vec::new();

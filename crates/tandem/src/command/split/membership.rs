@@ -24,8 +24,8 @@ pub(super) async fn serve(
     let joining = Membership::join(member::Settings {
         uri,
         key: settings.key.clone(),
-        listen: settings.listen.ip(),
-        peers: settings.peer_listen.map_or(0, |address| address.port()),
+        listen: settings.listen.clone(),
+        peers: settings.peer_listen.clone(),
         cache: settings.cache.clone(),
     });
     // Heard from the beginning to the end: who is asked to end while it joins or begins to serve

@@ -18,7 +18,9 @@ pub(super) fn among(settings: Settings, sharing: Sharing) -> Result<Settings, Sp
         Sharing::Placement => Arc::new(Placement::over(members)),
         Sharing::None => Arc::new(Nobody),
         #[cfg(feature = "kademlia")]
-        Sharing::Kademlia => Kademlia::start(&settings.key, above(settings.peer_listen)?, members)?,
+        Sharing::Kademlia => {
+            Kademlia::start(&settings.key, &above(&settings.peer_listen)?, members)?
+        }
         #[cfg(not(feature = "kademlia"))]
         Sharing::Kademlia => {
             return Err(SplitIoError::Setting {
@@ -33,15 +35,20 @@ pub(super) fn among(settings: Settings, sharing: Sharing) -> Result<Settings, Sp
     })
 }
 
-/// One port above that for other volunteers.
+/// One port above those for other volunteers.
 #[cfg(feature = "kademlia")]
-fn above(peers: Option<SocketAddr>) -> Result<SocketAddr, SplitIoError> {
+fn above(peers: &[SocketAddr]) -> Result<Vec<SocketAddr>, SplitIoError> {
     let unfit = |reason: &str| SplitIoError::Setting {
         setting: "--sharing kademlia",
         reason: reason.to_owned(),
     };
-    let peers = peers.ok_or_else(|| unfit("needs --peer-listen"))?;
-    let port = peers.port().checked_add(1);
-    let port = port.ok_or_else(|| unfit("needs a port above that of --peer-listen"))?;
-    Ok(SocketAddr::new(peers.ip(), port))
+    if peers.is_empty() {
+        return Err(unfit("needs --peer-listen"));
+    }
+    let above = peers.iter().map(|peers| {
+        let port = peers.port().checked_add(1);
+        let port = port.ok_or_else(|| unfit("needs a port above that of --peer-listen"))?;
+        Ok(SocketAddr::new(peers.ip(), port))
+    });
+    above.collect()
 }

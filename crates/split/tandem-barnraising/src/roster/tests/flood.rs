@@ -52,7 +52,8 @@ fn all_healthy(roster: &mut Roster, members: impl IntoIterator<Item = Member>) {
 }
 
 fn is_in(roster: &Roster, member: &Member) -> bool {
-    roster.member(&member.key).is_some()
+    let family = Family::of(member.address);
+    roster.member(&member.key, family).is_some()
 }
 
 #[test]
@@ -72,11 +73,11 @@ fn a_flood_from_one_48_takes_no_place_no_look_and_no_answer_from_others() {
                 true => Outcome::Good,
                 false => Outcome::Bad,
             };
-            roster.note(&member.key, outcome);
+            roster.note(&member, outcome);
         }
     }
     assert_eq!(roster.addresses(Family::V6, 0), [honest().address]);
-    assert_eq!(roster.list(UnixTime(100)).members, [honest()]);
+    assert_eq!(roster.list(UnixTime(100)).members, [Peer::from(honest())]);
     assert!(roster.members().len() <= ROSTER_WIDE + 1);
 }
 
@@ -116,7 +117,7 @@ fn who_is_healthy_never_goes_for_who_never_was() {
     // One was, and is not any more; the others never were.
     all_healthy(&mut roster, [six(1, 1, ill)]);
     for _ in 0..Thresholds::default().down {
-        roster.note(&six(1, 1, ill).key, Outcome::Bad);
+        roster.note(&six(1, 1, ill), Outcome::Bad);
     }
     let never = (well..ill).map(|host| six(1, 1, host));
     assert_eq!(joined(&mut roster, never.clone()), usize::from(ill - well));
@@ -127,7 +128,7 @@ fn who_is_healthy_never_goes_for_who_never_was() {
         "each is given a look first"
     );
     for member in never.clone() {
-        roster.note(&member.key, Outcome::Bad);
+        roster.note(&member, Outcome::Bad);
     }
     assert_eq!(join(&mut roster, six(1, 1, 1000)), Ok(Joined::New));
     assert!(!is_in(&roster, &six(1, 1, well)), "the first that joined");
@@ -135,7 +136,7 @@ fn who_is_healthy_never_goes_for_who_never_was() {
     for host in 1001..1100 {
         let newcomer = six(1, 1, host);
         assert_eq!(join(&mut roster, newcomer), Ok(Joined::New), "{host}");
-        roster.note(&newcomer.key, Outcome::Bad);
+        roster.note(&newcomer, Outcome::Bad);
     }
     assert_eq!(roster.members().len(), ROSTER_NARROW);
     assert!(is_in(&roster, &six(1, 1, ill)), "it was healthy once");
@@ -171,7 +172,7 @@ fn in_a_full_roster_a_flood_makes_room_and_does_not_get_it_back() {
     assert_eq!(roster.members().len(), MAX_MEMBERS);
     // Whether or not looks have found the honest one ill.
     for outcome in [Outcome::Good, Outcome::Bad] {
-        roster.note(&honest().key, outcome);
+        roster.note(&honest(), outcome);
         for site in 0..16 {
             let _ = join(&mut roster, four(site, 0x300));
         }
@@ -263,7 +264,7 @@ fn the_list_has_a_network_s_share_and_those_that_have_been_healthy_the_longest()
     assert!(
         crowd[..LIST_WIDE]
             .iter()
-            .all(|member| list.contains(member))
+            .all(|member| list.contains(&Peer::from(*member)))
     );
     assert!(list.is_sorted_by_key(|member| member.key));
     // With as many others as would be more than the share, a network has as many as they are.
@@ -279,7 +280,7 @@ fn of_a_64_the_list_has_less() {
     all_healthy(&mut roster, [honest()]);
     let list = roster.list(UnixTime(100)).members;
     assert_eq!(list.len(), LIST_NARROW + 1);
-    assert!(list.contains(&honest()));
+    assert!(list.contains(&Peer::from(honest())));
 }
 
 #[test]
