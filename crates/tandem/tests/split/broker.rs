@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+mod addresses;
+
 use crate::support::{common, split_site};
 use serde_json::Value;
 use split_site::{Running, free_port};
