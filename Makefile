@@ -57,7 +57,7 @@ programs:
 
 ## test: every check and every test; those in network namespaces need root
 test: lint
-	@$(if $(IS_ROOT),$(ENSURE) lab package dns page visits interop cost fleet udp openssl,:)
+	@$(if $(IS_ROOT),$(ENSURE) lab package dns page visits interop cost fleet udp openssl icap,:)
 	@$(if $(IS_ROOT),$(ENSURE) python || :,:)
 	@mkdir -p $(dir $(TANDEM_SKIPPED)) && : >$(TANDEM_SKIPPED)
 	status=0; $(CARGO) xtask test --locked --workspace $(FEATURES) || status=$$?; scripts/models.sh --where-installed || status=1; scripts/list-skipped.sh $(TANDEM_SKIPPED); exit $$status

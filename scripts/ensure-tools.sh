@@ -2,7 +2,7 @@
 # Makes sure that the tools which the make targets call are there.
 #
 #   scripts/ensure-tools.sh GROUP...      groups: rust build deny fuzz mutants models lab tunnels openssl visits interop
-#   browsers page cost package dns python fleet udp
+#   browsers page cost package dns python fleet udp icap
 #
 # Quiet and quick when nothing is missing. On Debian and Ubuntu, as root, it installs what is missing; elsewhere
 # it says what to install. It never installs a Rust toolchain: it says how.
@@ -67,10 +67,16 @@ FLEET_TOOLS=(redis-server:redis-server redis-cli:redis-tools)
 # What speaks HTTP/3 and DNS through the tunnel.
 UDP_TOOLS=(gtlsclient:ngtcp2-client gtlsserver:ngtcp2-server dnsmasq:dnsmasq-base)
 
+# An ICAP server with services that block and replace. A service is no command: it is missing for as long as its library is.
+ICAP_TOOLS=(c-icap:c-icap)
+for service in content_filtering:contentfiltering url_check:urlcheck; do
+    compgen -G "/usr/lib/*/c_icap/srv_${service%%:*}.so" >/dev/null || ICAP_TOOLS+=("srv_${service%%:*}:libc-icap-mod-${service##*:}")
+done
+
 # Servers whose packages bring a unit that would start them, command:unit.
 SERVICES=(
     nginx:nginx pdns_server:pdns sshd:ssh mosquitto:mosquitto dovecot:dovecot redis-server:redis-server
-    fcgiwrap:fcgiwrap.socket fcgiwrap:fcgiwrap gtlsserver:ngtcp2d
+    fcgiwrap:fcgiwrap.socket fcgiwrap:fcgiwrap gtlsserver:ngtcp2d c-icap:c-icap
 )
 
 say() { printf 'tools: %s\n' "$*" >&2; }
@@ -254,6 +260,7 @@ for group in "$@"; do
         python) ensure_python || exit $? ;;
         fleet) ensure_commands "${FLEET_TOOLS[@]}" || exit $? ;;
         udp) ensure_commands "${UDP_TOOLS[@]}" || exit $? ;;
-        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, models, lab, tunnels, openssl, visits, interop, browsers, page, cost, package, dns, python, fleet, udp)"; exit 2 ;;
+        icap) ensure_commands "${ICAP_TOOLS[@]}" || exit $? ;;
+        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, models, lab, tunnels, openssl, visits, interop, browsers, page, cost, package, dns, python, fleet, udp, icap)"; exit 2 ;;
     esac
 done

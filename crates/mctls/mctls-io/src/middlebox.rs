@@ -13,19 +13,18 @@ mod next;
 mod pace;
 mod pair;
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context as TaskContext, Poll};
 
 use mctls::config::{Configuration, Context};
 use mctls::error::Alert;
 use mctls::frame::{Frame, Frames};
 use mctls::party::{Direction, Position};
-#[cfg(any(test, feature = "hostile"))]
-use mctls::relay::Passing;
-use mctls::relay::Relay;
+use mctls::relay::{Passing, Relay};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -68,6 +67,9 @@ pub enum Verdict {
     Replace(Vec<Vec<u8>>),
     /// The session ends, and both endpoints are told who has blocked it.
     Block,
+    /// It waits, and what follows it in this direction behind it, until [`Service::decide`] says
+    /// what becomes of it.
+    Wait,
 }
 
 /// Whether a service takes part in a session.
@@ -91,6 +93,20 @@ pub trait Service: Send {
 
     /// Looks at data that this middlebox may read.
     fn inspect(&mut self, direction: Direction, context: &Context, data: &[u8]) -> Verdict;
+
+    /// What becomes of the oldest data that waits in this direction; `None`: it still waits. Asked
+    /// whenever something has come, has gone or [`Self::progress`] is ready. When [`MAX_WAITING`]
+    /// bytes wait, no more are taken until some go.
+    fn decide(&mut self, direction: Direction) -> Option<Verdict> {
+        let _ = direction;
+        None
+    }
+
+    /// Works on what it was shown. Ready: [`Self::decide`] may say more than before.
+    fn progress(&mut self, context: &mut TaskContext<'_>) -> Poll<()> {
+        let _ = context;
+        Poll::Pending
+    }
 
     /// How fast what waits may go on in this direction, from now on; asked before each write, so it
     /// may differ from one moment to the next. `None`: as fast as it can.
@@ -281,6 +297,38 @@ struct Passage {
     legs: Legs,
     service: Box<dyn Service>,
     hop: PairedHop,
+    /// What waits for the service's word, towards the server and towards the client.
+    to_server: Held,
+    to_client: Held,
+}
+
+/// Records that wait, in order. Their relay has them; only an alert overtakes them.
+#[derive(Default)]
+struct Held {
+    /// For each, how long it is, and what becomes of it; [`Verdict::Wait`]: the service is asked.
+    records: VecDeque<(usize, Verdict)>,
+    len: usize,
+}
+
+/// What a record that waits takes beside its bytes, at most.
+const HELD_LEN: usize = 512;
+
+impl Held {
+    fn push(&mut self, len: usize, verdict: Verdict) {
+        self.len += len + HELD_LEN;
+        self.records.push_back((len, verdict));
+    }
+
+    /// What becomes of the first one, once that is known. It leaves.
+    fn next(&mut self, decide: impl FnOnce() -> Option<Verdict>) -> Option<Verdict> {
+        let verdict = match self.records.front()? {
+            (_, Verdict::Wait) => decide().filter(|verdict| *verdict != Verdict::Wait)?,
+            (_, verdict) => verdict.clone(),
+        };
+        let (len, _) = self.records.pop_front()?;
+        self.len -= len + HELD_LEN;
+        Some(verdict)
+    }
 }
 
 impl Middlebox {
@@ -334,6 +382,8 @@ impl Middlebox {
             )?,
             service: (self.service)(),
             hop: PairedHop::new(self.pair.as_ref()),
+            to_server: Held::default(),
+            to_client: Held::default(),
         };
         let result = passage.run(self.timeouts, deadline).await;
         if let Err(error) = &result {
@@ -405,14 +455,20 @@ impl Passage {
         loop {
             while self.pass()? == Wrote::Some {}
             let (client, server) = (&mut self.client, &mut self.server);
-            client.end_after(server.input).await;
-            server.end_after(client.input).await;
+            if self.to_client.records.is_empty() {
+                client.end_after(server.input).await;
+            }
+            if self.to_server.records.is_empty() {
+                server.end_after(client.input).await;
+            }
             if client.output == Stream::Ended && server.output == Stream::Ended {
                 return Ok(());
             }
-            let reads =
-                |from: &Side, to: &Side| from.input == Stream::Open && to.waiting() < MAX_WAITING;
-            let (read_client, read_server) = (reads(client, server), reads(server, client));
+            let reads = |from: &Side, to: &Side, held: &Held| {
+                from.input == Stream::Open && has_room(to, held)
+            };
+            let read_client = reads(client, server, &self.to_server);
+            let read_server = reads(server, client, &self.to_client);
             let to_client = client.due(self.service.pace(Direction::ToClient));
             let to_server = server.due(self.service.pace(Direction::ToServer));
             let later = [to_client.err(), to_server.err()];
@@ -434,6 +490,7 @@ impl Passage {
                 ready = client.write.writable(), if to_client > 0 => ready?,
                 ready = server.write.writable(), if to_server > 0 => ready?,
                 () = until(later), if later.is_some() => {}
+                () = poll_fn(|context| self.service.progress(context)) => {}
                 () = &mut deadline, if self.legs.is_joining() => {
                     return Err(Error::TimedOut(self.legs.waits_for(), patience));
                 }
@@ -468,8 +525,9 @@ impl Passage {
     /// the neighbours take at once. Where they have, there is room again.
     fn pass(&mut self) -> Result<Wrote, Error> {
         loop {
-            let to_server = self.server.waiting() < MAX_WAITING && self.pass_from_client()?;
-            let to_client = self.client.waiting() < MAX_WAITING && self.pass_from_server()?;
+            self.pass_held()?;
+            let to_server = has_room(&self.server, &self.to_server) && self.pass_from_client()?;
+            let to_client = has_room(&self.client, &self.to_client) && self.pass_from_server()?;
             if !to_server && !to_client {
                 break;
             }
@@ -486,6 +544,30 @@ impl Passage {
         })
     }
 
+    /// Passes on what has waited and waits no more.
+    fn pass_held(&mut self) -> Result<(), Error> {
+        let (service, hop) = (self.service.as_mut(), &mut self.hop);
+        let ways = [
+            (Direction::ToServer, &mut self.to_server, &mut self.server),
+            (Direction::ToClient, &mut self.to_client, &mut self.client),
+        ];
+        for (direction, held, to) in ways {
+            while to.waiting() < MAX_WAITING
+                && let Some(verdict) = held.next(|| service.decide(direction))
+            {
+                let joined = self.legs.joined(RECORD)?;
+                let relay = match direction {
+                    Direction::ToServer => &mut joined.to_server,
+                    Direction::ToClient => &mut joined.to_client,
+                };
+                if let Some(passing) = relay.release() {
+                    carry_out(passing, verdict, hop, &mut to.out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn pass_from_client(&mut self) -> Result<bool, Error> {
         let (client, server) = (&mut self.client, &mut self.server);
         match client.frames.next().map_err(mctls::Error::from)? {
@@ -500,13 +582,15 @@ impl Passage {
                 let (hop, service) = (&mut self.hop, self.service.as_mut());
                 let joined = self.legs.joined(RECORD)?;
                 hop.before(joined, Direction::ToServer, &mut server.out);
-                relayed(&mut joined.to_server, record, service, hop, &mut server.out)?;
+                let (relay, held) = (&mut joined.to_server, &mut self.to_server);
+                relayed(relay, record, service, held, hop, &mut server.out)?;
             }
             Some(Frame::Short(body)) => {
                 let (hop, service) = (&mut self.hop, self.service.as_mut());
                 let relay = &mut self.legs.joined(SHORT)?.to_server;
                 let record = hop.restore(relay, body)?;
-                relayed(relay, &record, service, hop, &mut server.out)?;
+                let held = &mut self.to_server;
+                relayed(relay, &record, service, held, hop, &mut server.out)?;
             }
             Some(Frame::Holds(body)) => {
                 let joined = self.legs.joined(HOLDS)?;
@@ -533,13 +617,15 @@ impl Passage {
                 let (hop, service) = (&mut self.hop, self.service.as_mut());
                 let joined = self.legs.joined(RECORD)?;
                 hop.before(joined, Direction::ToClient, &mut client.out);
-                relayed(&mut joined.to_client, record, service, hop, &mut client.out)?;
+                let (relay, held) = (&mut joined.to_client, &mut self.to_client);
+                relayed(relay, record, service, held, hop, &mut client.out)?;
             }
             Some(Frame::Short(body)) => {
                 let (hop, service) = (&mut self.hop, self.service.as_mut());
                 let relay = &mut self.legs.joined(SHORT)?.to_client;
                 let record = hop.restore(relay, body)?;
-                relayed(relay, &record, service, hop, &mut client.out)?;
+                let held = &mut self.to_client;
+                relayed(relay, &record, service, held, hop, &mut client.out)?;
             }
             Some(Frame::Holds(body)) => {
                 let joined = self.legs.joined(HOLDS)?;
@@ -609,11 +695,17 @@ async fn until(moment: Option<Instant>) {
     }
 }
 
-/// Takes a record, asks the service, and sends the outcome on.
+/// Whether more may be taken for a neighbour.
+const fn has_room(to: &Side, held: &Held) -> bool {
+    to.waiting() + held.len < MAX_WAITING
+}
+
+/// Takes a record, asks the service, and sends the outcome on, or lets it wait.
 fn relayed(
     relay: &mut Relay,
     record: &[u8],
     service: &mut dyn Service,
+    held: &mut Held,
     hop: &mut PairedHop,
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
@@ -629,6 +721,21 @@ fn relayed(
         (Some(context), Some(data)) => service.inspect(direction, context, data),
         (Some(_) | None, Some(_) | None) => Verdict::Forward,
     };
+    if verdict == Verdict::Wait || !held.records.is_empty() {
+        held.push(record.len(), verdict);
+        passing.hold();
+        return Ok(());
+    }
+    carry_out(passing, verdict, hop, out)
+}
+
+/// Does with a record what was decided.
+fn carry_out(
+    passing: Passing<'_>,
+    verdict: Verdict,
+    hop: &mut PairedHop,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
     match verdict {
         Verdict::Forward => hop.forward(passing, out)?,
         Verdict::Replace(parts) => {
@@ -636,6 +743,7 @@ fn relayed(
             passing.replace(&parts, out)?;
         }
         Verdict::Block => return Err(Error::Blocked),
+        Verdict::Wait => passing.hold(),
     }
     Ok(())
 }

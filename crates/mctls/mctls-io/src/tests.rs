@@ -9,6 +9,7 @@ mod paired;
 mod pki;
 mod resumed;
 mod sessions;
+mod waiting;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -6,7 +6,10 @@
 //! Invariants: a group that was received is sent on once, by the relay that received it: a
 //! [`Passing`] holds that relay and is used up, so nothing is sealed twice under one nonce, or for
 //! the other direction; what this middlebox may not write, it cannot replace, for want of a key; a
-//! reader passes on the very bytes; after an error nothing more is taken.
+//! reader passes on the very bytes; groups that wait stay in their relay, in their order; after an
+//! error nothing more is taken.
+
+use std::collections::VecDeque;
 
 use aws_lc_rs::hmac;
 
@@ -27,11 +30,14 @@ pub struct Relay {
     /// The key of this middlebox's tags, for the endpoint that receives.
     pub(crate) author: hmac::Key,
     assembly: Assembly,
+    /// Groups that wait, the oldest first.
+    held: VecDeque<Checked>,
     /// What has ended it.
     failed: Option<Error>,
 }
 
-/// A group on its way through this middlebox: owed to [`Passing::forward`] or [`Passing::replace`].
+/// A group on its way through this middlebox: owed to [`Passing::forward`], [`Passing::replace`] or
+/// [`Passing::hold`].
 #[must_use = "the other side waits for it"]
 #[derive(Debug)]
 pub struct Passing<'a> {
@@ -41,6 +47,7 @@ pub struct Passing<'a> {
 }
 
 /// A group that has passed this middlebox's checks.
+#[derive(Debug)]
 struct Checked {
     group: Group,
     text: Option<Vec<u8>>,
@@ -59,6 +66,7 @@ impl Relay {
             keys,
             author,
             assembly: Assembly::default(),
+            held: VecDeque::new(),
             failed: None,
         }
     }
@@ -95,6 +103,17 @@ impl Relay {
             })),
             Err(error) => Err(self.fail(error)),
         }
+    }
+
+    /// The oldest group that waits. Until there is none, what comes has to wait behind it: a group
+    /// that overtakes another is refused at its end.
+    pub fn release(&mut self) -> Option<Passing<'_>> {
+        let Checked { group, text } = self.held.pop_front()?;
+        Some(Passing {
+            relay: self,
+            group,
+            text,
+        })
     }
 
     const fn fail(&mut self, error: Error) -> Error {
@@ -160,6 +179,13 @@ impl Passing<'_> {
     #[must_use]
     pub fn text(&self) -> Option<&[u8]> {
         self.text.as_deref()
+    }
+
+    /// Lets it wait, behind those that wait, for [`Relay::release`]. How many may wait is the
+    /// caller's to limit.
+    pub fn hold(self) {
+        let Self { relay, group, text } = self;
+        relay.held.push_back(Checked { group, text });
     }
 
     /// Sends it on as it is, with this middlebox's stamp where the path is required.

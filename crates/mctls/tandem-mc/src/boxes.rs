@@ -7,6 +7,7 @@ pub(crate) mod cache;
 mod compress;
 mod filter;
 mod held;
+mod icap;
 mod ids;
 mod pacer;
 mod tracker;
@@ -68,6 +69,10 @@ pub fn service(kind: Kind, settings: &BoxSettings) -> Result<NewService, McError
             let shared = Arc::new(cache::Shared::of(settings)?);
             over_http(kind, move || cache::Cache::new(Arc::clone(&shared)))
         }
+        Kind::Icap => {
+            let rules = icap::Rules::of(settings)?;
+            Arc::new(move || Box::new(icap::Icap::new(&rules)))
+        }
         Kind::Pacer => {
             let rules = pacer::Rules::of(settings)?;
             over_http(kind, move || pacer::Pacer::new(rules.clone()))
@@ -120,7 +125,8 @@ pub fn pair(kind: Kind, settings: &BoxSettings) -> Result<Option<PairSettings>, 
         | Kind::Compress
         | Kind::Cache
         | Kind::Pacer
-        | Kind::Balance => Ok(None),
+        | Kind::Balance
+        | Kind::Icap => Ok(None),
     }
 }
 

@@ -11,6 +11,7 @@ use mctls::party::Direction;
 use crate::boxes::cache::{Cache, STATUS};
 use crate::discover::{self, Accepted, Discovery, MAX_RECORDS, Proposal};
 use crate::http::{Event, Head, Messages, Part, Reader, Side, Wrong};
+use crate::icap::reply::{self, Asked, Follows, Replies, Said};
 use crate::layout::{ALL, FOUR, Kind, OFFERS};
 use crate::offers::{self, NOTHING, Statement};
 use crate::report::Seen;
@@ -21,11 +22,83 @@ use crate::via::{Grants, ViaArgument};
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 3] = [
+pub const CHECKS: [(&str, Check); 4] = [
     ("mc_http", mc_http),
     ("mc_cache", mc_cache),
     ("mc_discovery", mc_discovery),
+    ("icap_reply", icap_reply),
 ];
+
+/// What an ICAP server says is read the same however it is cut; a message is announced before its
+/// body and ends once, and nothing comes behind its end; of a head that was read, another can be
+/// made and read again.
+///
+/// # Panics
+/// That does not hold.
+pub fn icap_reply(data: &[u8]) {
+    let Some((&first, text)) = data.split_first() else {
+        return;
+    };
+    let asked = match first & 1 {
+        0 => Asked::Message,
+        _ => Asked::Options,
+    };
+    let (whole, wrong) = said(asked, text, text.len().max(1));
+    let (pieces, of_pieces) = said(asked, text, usize::from(first >> 1) + 1);
+    assert_eq!(wrong, of_pieces, "the cut decides what is wrong");
+    if wrong.is_none() {
+        assert_eq!(
+            joined(&whole),
+            joined(&pieces),
+            "the cut decides what is said"
+        );
+    }
+    let mut is_over = false;
+    let mut has_body = false;
+    for one in &whole {
+        assert!(!is_over, "something is said behind the end");
+        match one {
+            Said::Message { head, body, .. } => {
+                has_body = *body == Follows::Body;
+                let again = Head::parse(&head.to_bytes(), side_of(head));
+                assert_eq!(again.as_ref(), Ok(head), "a head is written otherwise");
+            }
+            Said::Body(_) => assert!(has_body, "a body that was not announced"),
+            Said::End | Said::Unchanged | Said::Options(_) => is_over = true,
+            Said::Continue => {}
+        }
+    }
+}
+
+fn side_of(head: &Head) -> Side {
+    match head.status() {
+        Some(_) => Side::Responses,
+        None => Side::Requests,
+    }
+}
+
+fn said(asked: Asked, text: &[u8], size: usize) -> (Vec<Said>, Option<reply::Wrong>) {
+    let mut replies = Replies::new(asked);
+    let mut all = Vec::new();
+    for piece in text.chunks(size) {
+        match replies.push(piece) {
+            Ok(said) => all.extend(said),
+            Err(wrong) => return (all, Some(wrong)),
+        }
+    }
+    (all, None)
+}
+
+/// The same with bodies in one piece.
+fn joined(said: &[Said]) -> (Vec<&Said>, Vec<u8>) {
+    let is_body = |one: &&Said| matches!(one, Said::Body(_));
+    let bodies = said.iter().filter_map(|one| match one {
+        Said::Body(data) => Some(data.as_slice()),
+        _ => None,
+    });
+    let rest = said.iter().filter(|one| !is_body(one)).collect();
+    (rest, bodies.collect::<Vec<_>>().concat())
+}
 
 /// Whatever an answer of DNS says, it proposes a few middleboxes in order, each of which could have
 /// been written as an argument, puts none on the path that the user has not accepted, and grants

@@ -68,6 +68,8 @@ pub enum Reader {
     Endpoint,
     /// A middlebox, which may be shown heads alone, or no requests.
     Middlebox,
+    /// Somebody who is owed one message, and nothing behind it.
+    Once,
 }
 
 /// A header line.
@@ -242,7 +244,7 @@ impl Head {
         out
     }
 
-    fn parse(bytes: &[u8], side: Side) -> Result<Self, Wrong> {
+    pub(crate) fn parse(bytes: &[u8], side: Side) -> Result<Self, Wrong> {
         let mut lines = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let (version, start, headers) = match side {
             Side::Requests => {
@@ -395,6 +397,8 @@ pub struct Messages {
     held: Vec<u8>,
     /// How long the trailer has become.
     trailer: usize,
+    /// Whether a message has come to its end.
+    has_ended: bool,
     /// Methods of requests whose responses have not come.
     asked: std::collections::VecDeque<String>,
 }
@@ -409,6 +413,7 @@ impl Messages {
             state: State::Head,
             held: Vec::new(),
             trailer: 0,
+            has_ended: false,
             asked: std::collections::VecDeque::new(),
         }
     }
@@ -485,6 +490,9 @@ impl Messages {
         }
         let mut rest = data;
         while !rest.is_empty() {
+            if self.has_ended && self.reader == Reader::Once {
+                return Err(Wrong::Behind);
+            }
             let was_head = self.state == State::Head;
             let before = rest.len();
             match self.state {
@@ -585,6 +593,7 @@ impl Messages {
 
     fn ended(&mut self, events: &mut Vec<Event>) {
         self.state = State::Head;
+        self.has_ended = true;
         events.push(Event::End);
     }
 
@@ -645,7 +654,7 @@ impl Messages {
 }
 
 /// Behind the empty line that ends a head, of which the first `known` bytes were looked at before.
-fn end_of_head(held: &[u8], known: usize) -> Option<usize> {
+pub(crate) fn end_of_head(held: &[u8], known: usize) -> Option<usize> {
     // The empty line may have begun before.
     let from = known.saturating_sub(3);
     let mut at = from;

@@ -159,11 +159,13 @@ pub enum Kind {
     Balance,
     /// Shortens what crosses a slow link to its pair, which restores it.
     Wan,
+    /// Lets an ICAP server decide.
+    Icap,
 }
 
 impl Kind {
     /// All there are.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Null,
         Self::Filter,
         Self::Ids,
@@ -173,6 +175,7 @@ impl Kind {
         Self::Pacer,
         Self::Balance,
         Self::Wan,
+        Self::Icap,
     ];
 
     /// Its name on the command line.
@@ -188,6 +191,7 @@ impl Kind {
             Self::Pacer => "pacer",
             Self::Balance => "balance",
             Self::Wan => "wan",
+            Self::Icap => "icap",
         }
     }
 
@@ -205,7 +209,7 @@ impl Kind {
             // A balancer connects before there is a request to read.
             Self::Null | Self::Balance => [No, No, No, No],
             Self::Filter => [Read, No, No, No],
-            Self::Ids => [Read, Read, Read, Read],
+            Self::Ids | Self::Icap => [Read, Read, Read, Read],
             Self::Tracker => [Write, No, Write, No],
             Self::Compress => [No, No, Write, Write],
             Self::Cache => [Read, No, Write, Write],
@@ -236,6 +240,7 @@ impl Kind {
             Self::Cache => "holds bodies, and fills in those that the server refers to",
             Self::Pacer => "spreads bursts over time, and looks at types of responses alone",
             Self::Balance => "chooses a server before it sees anything, and sees nothing",
+            Self::Icap => "has a filter that speaks ICAP look at everything, and changes nothing",
             Self::Wan => "refers to bodies that its pair over a slow link holds, changes nothing",
         }
     }
@@ -269,6 +274,7 @@ mod tests {
             (Kind::Pacer, "packet pacer"),
             (Kind::Balance, "load balancer"),
             (Kind::Wan, "WAN optimiser"),
+            (Kind::Icap, "ICAP adapter"),
         ] {
             let line = guide
                 .lines()

@@ -20,6 +20,7 @@ pub mod fuzzing;
 pub mod gateway;
 pub mod get;
 pub mod http;
+mod icap;
 pub mod layout;
 pub mod middlebox;
 pub mod offers;

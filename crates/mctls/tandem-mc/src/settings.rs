@@ -67,6 +67,29 @@ pub struct BoxSettings {
     /// WAN optimiser: contexts in which it shortens. None: bodies of responses.
     #[serde(default)]
     pub shorten: Vec<String>,
+    /// ICAP: the server for requests, `icap://HOST[:PORT]/SERVICE`.
+    #[serde(default)]
+    pub reqmod: Option<String>,
+    /// ICAP: the server for responses.
+    #[serde(default)]
+    pub respmod: Option<String>,
+    /// ICAP: how long the server may take for a step, in seconds. 10 by default.
+    #[serde(default)]
+    pub icap_timeout: Option<u64>,
+    /// ICAP: what happens where the server has failed.
+    #[serde(default)]
+    pub when_dead: WhenDead,
+}
+
+/// What happens to a message of which an ICAP server has not said what becomes of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenDead {
+    /// It is blocked.
+    #[default]
+    FailClosed,
+    /// It goes on unchecked.
+    FailOpen,
 }
 
 /// By what a balancer chooses.

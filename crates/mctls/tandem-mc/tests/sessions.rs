@@ -8,6 +8,8 @@ mod discovery;
 mod dissector;
 #[path = "sessions/gateways.rs"]
 mod gateways;
+#[path = "sessions/icap.rs"]
+mod icap;
 #[path = "sessions/kinds.rs"]
 mod kinds;
 #[path = "sessions/paper.rs"]

@@ -133,7 +133,9 @@ impl Service for Adapted {
         };
         match self.service.inspect(direction, known, data) {
             mctls_io::Verdict::Forward => Verdict::Forward,
-            mctls_io::Verdict::Replace(_) | mctls_io::Verdict::Block => Verdict::Block,
+            mctls_io::Verdict::Replace(_) | mctls_io::Verdict::Block | mctls_io::Verdict::Wait => {
+                Verdict::Block
+            }
         }
     }
 }

@@ -198,9 +198,10 @@ pub(crate) struct Listening {
 /// server refers to them (`memory`, `max-body`). pacer spreads bursts over time (`rate`, `burst`,
 /// `types`). balance chooses among servers (`backends`, `balance`) and reads nothing. wan is one of
 /// two at the ends of a slow link, between which repeated data crosses as references (`peer`,
-/// `pair-key`, `memory`, `shorten`). It prints its address and `ready`; SIGTERM stops it. It
-/// connects to what `allow` in its settings permits; on loopback, without `allow`, to this machine
-/// only. balance connects only to its backends.
+/// `pair-key`, `memory`, `shorten`). icap asks an ICAP server about what it may read, and blocks
+/// messages if that server fails (`reqmod`, `respmod`, `icap-timeout`, `when-dead`). It prints its
+/// address and `ready`; SIGTERM stops it. It connects to what `allow` in its settings permits; on
+/// loopback, without `allow`, to this machine only. balance connects only to its backends.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Example:
@@ -217,6 +218,13 @@ Example:
   balance.toml:
     backends = [\"192.0.2.1:443\", \"192.0.2.2:443\"]
     balance = \"client\"
+
+  A filter that speaks ICAP, on this machine
+    tandem mc box --listen 0.0.0.0:4443 --cert icap.pem --key icap.key \\
+        --kind icap --config icap.toml
+  icap.toml:
+    allow = [\"*:443\"]
+    respmod = \"icap://127.0.0.1/srv_content_filtering\"
 
   One of two WAN optimisers; the other one has the same key and names this one
     openssl rand -hex 32 > wan.key
