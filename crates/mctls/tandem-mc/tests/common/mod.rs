@@ -113,9 +113,13 @@ impl Daemon {
 
     /// One with all of its arguments.
     pub(crate) fn ready(command: &mut Command) -> Self {
+        Self::heard(command.stderr(Stdio::null()))
+    }
+
+    /// The same, with its log where the command has it.
+    pub(crate) fn heard(command: &mut Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
             .spawn()
             .expect("the program was built for this test");
         let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));

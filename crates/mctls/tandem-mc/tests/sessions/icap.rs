@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use tandem_mc::certificates::For;
 use tandem_mc::report::{Outcome, Report};
 use tandem_testkit::{free_port, has, skipped};
 
-use super::common::{Counting, Daemon, Place, Ran, page};
+use super::common::{Counting, Daemon, PATIENCE, Place, Ran, page, program};
 
 /// Rights to read everything, and to change responses.
 const WRITES: &str = "request-headers:read,response-headers:write,response-body:write";
@@ -72,8 +73,9 @@ impl Cicap {
 
 impl Drop for Cicap {
     fn drop(&mut self) {
-        // It ends its own processes; it may have ended already.
-        super::common::signal(self.child.id(), "TERM");
+        // It ends its own processes then; it may have ended already.
+        let process = self.child.id().to_string();
+        let _ = Command::new("kill").arg(process).status();
         let _ = self.child.wait();
     }
 }
@@ -85,9 +87,17 @@ fn modules() -> Option<PathBuf> {
     folders.find(|folder| Path::new(folder).is_dir())
 }
 
-/// A middlebox that asks this server, and how it is named on the path.
+/// A middlebox with these settings, and how it is named on the path; it logs into `log`.
 fn icap(place: &Place, settings: &str) -> (Daemon, String) {
-    let daemon = place.middlebox("icap.example", "icap", settings);
+    let files = place.issue("icap.example", For::Middlebox);
+    place.write("box.toml", settings);
+    let log = std::fs::File::create(place.path("log")).expect("own folder");
+    let mut command = program();
+    command.args(["box", "--kind", "icap", "--config", &place.text("box.toml")]);
+    command.args(["--listen", "127.0.0.1:0", "--timeout", PATIENCE]);
+    command.arg("--cert").arg(&files.cert);
+    command.arg("--key").arg(&files.key);
+    let daemon = Daemon::heard(command.stderr(log));
     let via = format!("icap.example@{}", daemon.address);
     (daemon, via)
 }
@@ -221,8 +231,7 @@ fn a_long_body_is_streamed_and_a_connection_serves_for_many_messages() {
         return;
     };
     let place = Place::new();
-    let text = "Nothing here is to be blocked, and there is a lot of it.\n".repeat(100_000);
-    place.write("site/long.txt", &text);
+    // Its connection serves for the next message, too.
     let web = place.server(&[]);
     let counting = Counting::before(&server.address);
     let (daemon, via) = icap(
@@ -236,18 +245,27 @@ fn a_long_body_is_streamed_and_a_connection_serves_for_many_messages() {
     let pieces = counting.pieces();
     assert!(
         pieces.iter().all(|piece| piece.connection == 0),
-        "one connection"
+        "{pieces:?}"
     );
-    let came_out = fetch(&place, "/long.txt", &web.address, &via, "4");
-    came(came_out, &text);
-    let fed: usize = counting
-        .pieces()
-        .iter()
-        .filter(|piece| !piece.is_to_client)
-        .map(|piece| piece.bytes.len())
-        .sum();
-    println!("{fed} bytes of {} went to the ICAP server", text.len());
-    drop(daemon);
+    let before = peak(&daemon);
+    let text = "Nothing here is to be blocked, and there is a lot of it.\n".repeat(400_000);
+    place.write("site/long.txt", &text);
+    came(fetch(&place, "/long.txt", &web.address, &via, "4"), &text);
+    let more = peak(&daemon) - before;
+    println!(
+        "{} bytes of body, {more} KiB more memory at the middlebox",
+        text.len()
+    );
+    assert!(more < 8 << 10, "{more} KiB");
+}
+
+/// How much memory a process has had at most, in KiB.
+fn peak(daemon: &Daemon) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.child.id()));
+    let status = status.expect("it runs");
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let number = line.and_then(|line| line.split_whitespace().nth(1));
+    number.expect("the kernel says").parse().expect("a number")
 }
 
 /// A fake: an ICAP server that offers a preview, and says this to each message once it has come as
@@ -393,10 +411,18 @@ fn a_server_that_is_down_or_silent_blocks_and_by_policy_does_not() {
             let via = format!("{via}=icap");
             let began = Instant::now();
             let fetched = fetch(&place, "/", &web.address, &via, "4");
-            match policy {
-                "" => was_blocked(fetched),
-                _ => drop(came(fetched, &page())),
-            }
+            let words = match policy {
+                "" => {
+                    was_blocked(fetched);
+                    "fail-closed: blocked"
+                }
+                _ => {
+                    came(fetched, &page());
+                    "fail-open: passed on unchecked"
+                }
+            };
+            let log = std::fs::read_to_string(place.path("log")).expect("it logs");
+            assert!(log.contains(words), "{log}");
             println!("{server} {policy}: {:?}", began.elapsed());
         }
     }
