@@ -110,7 +110,8 @@ fn an_address_that_moves_begins_anew_and_the_other_goes_on() {
     let moved = at([198, 51, 100, 1].into(), four);
     assert_eq!(join(&mut roster, moved), Ok(Joined::Moved));
     assert_eq!(shown(&roster), [Vec::new(), vec![six.address]]);
-    assert!(!roster.note(&four, Outcome::Good), "it has left there");
+    make_healthy(&mut roster, &four);
+    assert!(!is_shown(&roster, moved), "what is well is where it was");
     make_healthy(&mut roster, &moved);
     assert_eq!(shown(&roster), [[moved.address], [six.address]]);
 }
