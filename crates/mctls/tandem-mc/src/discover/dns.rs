@@ -20,9 +20,7 @@ use tokio::time::timeout;
 
 use super::{PATIENCE, Proposal, Silence, Wrong, proposals};
 
-/// How long one server may take over UDP, in which it is asked some times.
-const OF_ONE: Duration = Duration::from_millis(1500);
-/// How long before it is asked again.
+/// How long before a server is asked again.
 const RETRY: Duration = Duration::from_millis(500);
 /// Most name servers (resolv.conf(5)).
 const MAX_SERVERS: usize = 3;
@@ -50,10 +48,11 @@ pub async fn ask(
         }
         false => servers,
     };
+    let share = PATIENCE / u32::try_from(servers.len().max(1)).unwrap_or(u32::MAX);
     let asking = timeout(PATIENCE, async {
         let mut outcome = Err(Silence::Late);
         for server in servers {
-            outcome = match answer(*server, &name).await {
+            outcome = match answer(*server, &name, share).await {
                 Ok(answer) => proposals(&answer),
                 Err(NetError::Timeout) => Err(Silence::Late),
                 Err(error) => Err(broken(&error)),
@@ -68,10 +67,11 @@ pub async fn ask(
     asking.await.unwrap_or(Err(Silence::Late))
 }
 
-async fn answer(server: SocketAddr, name: &Name) -> Result<DnsResponse, NetError> {
+/// A server's answer, within this time over UDP, in which it is asked some times.
+async fn answer(server: SocketAddr, name: &Name, share: Duration) -> Result<DnsResponse, NetError> {
     // The last of its clones takes with it what works for an exchange.
     let provider = TokioRuntimeProvider::default();
-    let udp = UdpClientStream::builder(server, provider.clone()).with_timeout(Some(OF_ONE));
+    let udp = UdpClientStream::builder(server, provider.clone()).with_timeout(Some(share));
     let answer = exchange(&udp.exchange(), name).await?;
     if !answer.metadata.truncation {
         return Ok(answer);
