@@ -11,9 +11,9 @@ use super::BLOCKS;
 use super::common::{Daemon, PATIENCE, Place, Ran, page, program};
 
 /// An nginx that serves the place's site, until it is dropped.
-struct Nginx {
+pub(super) struct Nginx {
     child: Child,
-    address: String,
+    pub(super) address: String,
 }
 
 impl Drop for Nginx {
@@ -25,7 +25,7 @@ impl Drop for Nginx {
 }
 
 impl Nginx {
-    fn start(place: &Place) -> Self {
+    pub(super) fn start(place: &Place) -> Self {
         // The port is free again when it is tried; if somebody was faster, another is.
         (0..5)
             .find_map(|_| Self::try_at(place, free_port()))
@@ -42,6 +42,7 @@ impl Nginx {
              access_log off;\n{temporary}gzip on; gzip_proxied any; gzip_types text/plain;\n\
              default_type text/plain;\nserver {{ listen 127.0.0.1:{port}; root {folder}/site;\n\
              underscores_in_headers on;
+             location /up/ {{ dav_methods PUT; create_full_put_path on; client_max_body_size 9m; }}
              location /claims {{ return 200 \"$http_x_client_ip$http_x_original_url$http_x_api_key\"; }}
              location /echo {{ return 200 \"$http_x_forwarded_for|$http_x_forwarded_proto|$host\"; }}\n\
              location /moved {{ return 302 https://page.example/echo; }}\n}} }}\n"
@@ -71,7 +72,7 @@ fn free_port() -> u16 {
 }
 
 /// Whether both programs are there; if not, that is noted.
-fn are_there() -> bool {
+pub(super) fn are_there() -> bool {
     let missing = ["curl", "nginx"].into_iter().find(|name| {
         let mut asked = Command::new(name);
         asked.arg(if *name == "curl" { "--version" } else { "-v" });
@@ -84,7 +85,7 @@ fn are_there() -> bool {
     missing.is_none()
 }
 
-fn server_gateway(place: &Place, to: &str) -> Daemon {
+pub(super) fn server_gateway(place: &Place, to: &str) -> Daemon {
     let files = place.issue("page.example", For::Server);
     place.write("server.toml", "pass = [\"X-Api-Key\"]\n");
     let (trust, config) = (place.text("ca.pem"), place.text("server.toml"));
@@ -96,7 +97,7 @@ fn server_gateway(place: &Place, to: &str) -> Daemon {
     )
 }
 
-fn client_gateway(place: &Place, server: &str, via: &[&str]) -> Daemon {
+pub(super) fn client_gateway(place: &Place, server: &str, via: &[&str]) -> Daemon {
     let settings =
         format!("[[site]]\nname = \"page.example\"\nconnect = {server:?}\nvia = {via:?}\n");
     place.write("client.toml", &settings);
@@ -115,7 +116,7 @@ fn client_gateway(place: &Place, server: &str, via: &[&str]) -> Daemon {
     ]))
 }
 
-fn curl(gateway: &Daemon, arguments: &[&str]) -> Ran {
+pub(super) fn curl(gateway: &Daemon, arguments: &[&str]) -> Ran {
     let proxy = format!("http://{}", gateway.address);
     let mut command = Command::new("curl");
     command.args(["-q", "-sS", "--max-time", PATIENCE, "--noproxy", ""]);
@@ -123,7 +124,7 @@ fn curl(gateway: &Daemon, arguments: &[&str]) -> Ran {
     Ran::of(command.stdin(Stdio::null()))
 }
 
-fn text(ran: &Ran) -> &str {
+pub(super) fn text(ran: &Ran) -> &str {
     std::str::from_utf8(&ran.stdout).expect("text")
 }
 

@@ -14,6 +14,7 @@ use tandem_mc::report::{Outcome, Report};
 use tandem_testkit::{free_port, has, skipped};
 
 use super::common::{Counting, Daemon, PATIENCE, Place, Ran, page, program};
+use super::gateways::{Nginx, are_there, client_gateway, curl, server_gateway, text};
 
 /// Rights to read everything, and to change responses.
 const WRITES: &str = "request-headers:read,response-headers:write,response-body:write";
@@ -257,6 +258,85 @@ fn a_long_body_is_streamed_and_a_connection_serves_for_many_messages() {
         text.len()
     );
     assert!(more < 8 << 10, "{more} KiB");
+}
+
+#[test]
+fn what_unmodified_programs_send_and_ask_for_passes_in_both_directions() {
+    if !are_there() {
+        return;
+    }
+    let Some(server) = Cicap::start("srv_echo.so", "") else {
+        return;
+    };
+    let place = Place::new();
+    place.write("site/long.txt", &page().repeat(10));
+    place.write("upload", &page().repeat(20));
+    let nginx = Nginx::start(&place);
+    let web = server_gateway(&place, &nginx.address);
+    let service = format!("icap://{}/service", server.address);
+    let settings = format!("reqmod = \"{service}\"\nrespmod = \"{service}\"");
+    let (_box, via) = icap(&place, &settings);
+    let writes = format!("{WRITES},request-body:write").replacen("read", "write", 1);
+    for grants in ["icap", &writes] {
+        let gateway = client_gateway(&place, &web.address, &[&format!("{via}={grants}")]);
+        let site = |path: &str| format!("http://page.example{path}");
+        let name = format!("/up/{}", grants.len());
+        let sent = curl(&gateway, &["-T", &place.text("upload"), &site(&name)]);
+        assert_eq!(sent.code, Some(0), "{sent:?}");
+        let came = std::fs::read_to_string(place.path(&format!("site{name}")));
+        assert!(came.is_ok_and(|came| came == page().repeat(20)), "{grants}");
+        let ran = curl(&gateway, &[&site("/index.html"), &site("/long.txt")]);
+        assert_eq!(
+            text(&ran),
+            page() + &page().repeat(10),
+            "two on one connection"
+        );
+        // In chunks, without a body, and a part.
+        let ran = curl(&gateway, &["--compressed", &site("/long.txt")]);
+        assert_eq!(text(&ran), page().repeat(10));
+        let ran = curl(&gateway, &["-I", &site("/index.html"), &site("/none")]);
+        assert!(text(&ran).contains("404 Not Found"), "{ran:?}");
+        let ran = curl(&gateway, &["-r", "3-6", &site("/index.html")]);
+        assert_eq!(text(&ran), &page()[3..7]);
+    }
+}
+
+#[test]
+fn an_upload_is_blocked_or_replaced_as_the_rights_say() {
+    if !are_there() {
+        return;
+    }
+    let place = Place::new();
+    place.write("upload", &page());
+    let nginx = Nginx::start(&place);
+    let web = server_gateway(&place, &nginx.address);
+    let head = "PUT https://page.example/up/b HTTP/1.1\r\nHost: page.example\r\n\r\n";
+    let says = message("req-hdr=0, req-body=N", head, "5\r\nother\r\n0\r\n\r\n");
+    let (server, _) = fake("", "\r\n0\r\n\r\n", says);
+    let (_box, via) = icap(&place, &format!("reqmod = \"icap://{server}/service\""));
+    let upload = |grants: &str| {
+        let gateway = client_gateway(&place, &web.address, &[&format!("{via}={grants}")]);
+        let ran = curl(
+            &gateway,
+            &[
+                "-i",
+                "-T",
+                &place.text("upload"),
+                "http://page.example/up/a",
+            ],
+        );
+        text(&ran).to_owned()
+    };
+    let answer = upload("icap");
+    assert!(
+        answer.contains("403 Forbidden") && answer.contains("icap.example"),
+        "{answer}"
+    );
+    assert!(!place.path("site/up/a").exists() && !place.path("site/up/b").exists());
+    let answer = upload("request-headers:write,request-body:write");
+    assert!(answer.contains("201 Created"), "{answer}");
+    let came = std::fs::read_to_string(place.path("site/up/b")).expect("a file");
+    assert_eq!(came, "other");
 }
 
 /// How much memory a process has had at most, in KiB.
