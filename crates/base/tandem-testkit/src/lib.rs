@@ -92,8 +92,8 @@ pub fn has(programs: &[&str]) -> bool {
     missing.is_empty()
 }
 
-/// The folder of the OpenSSL that `scripts/ensure-tools.sh openssl` builds beside the system's, with
-/// `bin/openssl` and `lib/libssl.so.3`. `None`, and a note, where it is absent.
+/// The folder of the OpenSSL that `scripts/ensure-tools.sh openssl` builds beside the system's,
+/// with `bin/openssl` and `lib/libssl.so.3`. `None`, and a note, where it is absent.
 #[must_use]
 pub fn openssl_3_5() -> Option<PathBuf> {
     let in_home = || Some(Path::new(&std::env::var_os("HOME")?).join(".cache/tandem/tools"));
