@@ -27,6 +27,12 @@ pub(crate) struct Helper {
 impl Helper {
     /// One that knows of nobody yet.
     pub(crate) fn start(site: &Site, cache: Option<PathBuf>) -> Self {
+        let loopback = "127.0.0.1:0".parse().expect("an address");
+        Self::start_at(site, cache, loopback)
+    }
+
+    /// The same, which others ask there.
+    pub(crate) fn start_at(site: &Site, cache: Option<PathBuf>, peers: SocketAddr) -> Self {
         let runtime = Runtime::new().expect("a runtime");
         let (members, receiver) = watch::channel(Arc::default());
         let loopback = "127.0.0.1:0".parse().expect("an address");
@@ -40,7 +46,7 @@ impl Helper {
             rate: None,
             directory: Arc::new(Placement::over(receiver.clone())),
             members: receiver,
-            peer_listen: vec![loopback],
+            peer_listen: vec![peers],
         };
         let bound = runtime
             .block_on(Volunteer::bind(settings))

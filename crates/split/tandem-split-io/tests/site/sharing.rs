@@ -71,6 +71,35 @@ fn the_origin_is_asked_for_each_thing_by_its_owners_alone() {
 }
 
 #[test]
+fn a_member_that_cannot_be_reached_at_one_address_is_asked_at_the_other() {
+    let site = Site::new();
+    let six = "[::1]:0".parse().expect("an address");
+    let group = [
+        Helper::start(&site, None),
+        Helper::start_at(&site, None, six),
+    ];
+    // Nobody listens at its address of IPv4 any more.
+    let gone = {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        listener.local_addr().expect("bound")
+    };
+    let both = group[1].member.and(gone);
+    assert_eq!(
+        both.addresses().next(),
+        Some(gone),
+        "it is asked there first"
+    );
+    let members: Arc<[Peer]> = [group[0].member, both].into();
+    for helper in &group {
+        helper.members.send_replace(Arc::clone(&members));
+    }
+    let path = format!("/bytes/{}/1", 20 * CHUNK);
+    assert!(ran(&mut site.curl_at(group[0].address, &path)).stdout == body(20 * CHUNK, 1));
+    assert!(group[0].counts("peer_hits") > 0);
+    assert_eq!(group[0].counts("peer_failures"), 0);
+}
+
+#[test]
 fn a_new_file_of_up_to_eight_chunks_crosses_with_its_list_whoever_meets_it_first() {
     let site = Site::new();
     let group = helpers(&site, 4);
