@@ -49,6 +49,12 @@ impl Network {
         Self::of(address, 32, 128)
     }
 
+    /// Its first address, in the form of its family.
+    #[must_use]
+    pub fn first(self) -> IpAddr {
+        IpAddr::V6(self.bits.into()).to_canonical()
+    }
+
     /// Whether the address is in it.
     #[must_use]
     pub fn has(self, address: IpAddr) -> bool {
@@ -117,6 +123,9 @@ mod tests {
                 assert_eq!(kind(one).has(other), same, "{one} {other} {index}");
             }
             assert!(Network::ALL.has(one) && Network::ALL.has(other));
+            for kind in kinds {
+                assert_eq!(kind(kind(one).first()), kind(one), "{one}");
+            }
         }
         assert!(!Network::wide(address("::1")).has(address("192.0.2.1")));
     }

@@ -63,6 +63,44 @@ impl Health {
         }
     }
 
+    /// As three numbers, for another broker of the site.
+    #[must_use]
+    pub fn parts(&self) -> [u32; 3] {
+        let state = match self.state {
+            State::Unproven => 0,
+            State::Healthy => 1,
+            State::Ill => 2,
+        };
+        let last = match self.last {
+            None => 0,
+            Some(Outcome::Good) => 1,
+            Some(Outcome::Bad) => 2,
+        };
+        [state, self.against, last]
+    }
+
+    /// The same back; `None` for numbers that [`Self::parts`] does not give.
+    #[must_use]
+    pub fn from_parts([state, against, last]: [u32; 3]) -> Option<Self> {
+        let state = match state {
+            0 => State::Unproven,
+            1 => State::Healthy,
+            2 => State::Ill,
+            _ => return None,
+        };
+        let last = match last {
+            0 => None,
+            1 => Some(Outcome::Good),
+            2 => Some(Outcome::Bad),
+            _ => return None,
+        };
+        Some(Self {
+            state,
+            against,
+            last,
+        })
+    }
+
     /// Whether browsers may be sent there.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
@@ -111,7 +149,7 @@ impl Health {
             self.against = 0;
             return false;
         }
-        self.against += 1;
+        self.against = self.against.saturating_add(1);
         if self.against < threshold {
             return false;
         }

@@ -16,6 +16,7 @@
 //! than its share ([`crate::shares`]), each address counting for its own; no healthy member goes to
 //! make room.
 
+mod copied;
 mod evidence;
 mod listed;
 mod looks;
@@ -33,6 +34,7 @@ use crate::member::{Family, Member, PublicKey};
 use crate::turns::answers;
 use crate::uri::Name;
 
+pub use copied::Bar;
 use evidence::Evidence;
 pub use evidence::{LOOKS_PER_REPORT, LOOKS_REPORTED, PROOFS, Ruling, Suspect};
 pub use looks::Group;

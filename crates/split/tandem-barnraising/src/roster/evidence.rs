@@ -60,7 +60,7 @@ const FORGIVEN: u64 = 7 * 24 * 3600;
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
     reported: BTreeMap<PublicKey, Reported>,
-    records: BTreeMap<Network, Record>,
+    pub(super) records: BTreeMap<Network, Record>,
 }
 
 #[derive(Debug)]
@@ -75,13 +75,13 @@ struct Reported {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Record {
-    proofs: u32,
+pub(super) struct Record {
+    pub(super) proofs: u32,
     /// When the last one counted, or the last term ended.
-    last: UnixTime,
-    terms: u32,
+    pub(super) last: UnixTime,
+    pub(super) terms: u32,
     /// The end of the term that runs.
-    until: Option<UnixTime>,
+    pub(super) until: Option<UnixTime>,
 }
 
 /// A member that is looked at because of a report.
@@ -178,7 +178,7 @@ impl Evidence {
         term
     }
 
-    fn make_room(&mut self) {
+    pub(super) fn make_room(&mut self) {
         if self.records.len() < MAX_MEMBERS {
             return;
         }

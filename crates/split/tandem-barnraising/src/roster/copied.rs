@@ -1,0 +1,212 @@
+//! What a second broker of the site needs of a roster beyond its members, and how it takes them in.
+//!
+//! Is not: how that crosses, nor which broker has a say.
+//!
+//! Invariants: what is taken in was decided by another broker of the site: neither the policy nor
+//! shares are asked again, only the bounds of memory hold; a version never goes back.
+
+use std::net::IpAddr;
+
+use tandem_wire::{Network, UnixTime};
+
+use super::evidence::Record;
+use super::{Entry, Roster, Seat};
+use crate::health::Health;
+use crate::list::MAX_MEMBERS;
+use crate::member::Member;
+
+/// What is held against an address because of records that were changed there. Times are those of
+/// the broker whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bar {
+    /// The address; any of a /64 of IPv6.
+    pub address: IpAddr,
+    /// Proofs since the last term.
+    pub proofs: u32,
+    /// When the last proof counted, or the last term ended.
+    pub last: UnixTime,
+    /// Terms so far.
+    pub terms: u32,
+    /// The end of the term that runs.
+    pub until: Option<UnixTime>,
+}
+
+impl Roster {
+    /// What looks have found of each member.
+    pub fn healths(&self) -> impl Iterator<Item = (&Member, Health)> {
+        let entries = self.members.values();
+        entries.map(|entry| (&entry.member, entry.health))
+    }
+
+    /// Takes in a member as another broker of the site knows it; whether it did. It does not where
+    /// somebody else has its address, or the roster is full.
+    pub fn put(&mut self, member: Member, health: Health, wall: UnixTime) -> bool {
+        if let Some(entry) = self.entry(&member) {
+            (entry.member, entry.health, entry.renewed) = (member, health, wall);
+            return true;
+        }
+        let there = self.members.len();
+        if self.members.contains_key(&Seat::of(&member))
+            || there >= MAX_MEMBERS
+            || self.has_address(member.address)
+        {
+            return false;
+        }
+        self.enter(member, health, wall);
+        true
+    }
+
+    /// Forgets a member.
+    pub fn remove(&mut self, member: &Member) {
+        if self.entry(member).is_some() {
+            self.members.remove(&Seat::of(member));
+        }
+    }
+
+    /// Counts from now on how long a member has been silent.
+    pub fn renew(&mut self, member: &Member, wall: UnixTime) {
+        if let Some(entry) = self.entry(member) {
+            entry.renewed = wall;
+        }
+    }
+
+    /// The same for all.
+    pub fn renew_all(&mut self, wall: UnixTime) {
+        let entries = self.members.values_mut();
+        entries.for_each(|entry| entry.renewed = wall);
+    }
+
+    /// That of a member at this address.
+    fn entry(&mut self, member: &Member) -> Option<&mut Entry> {
+        let entry = self.members.get_mut(&Seat::of(member));
+        entry.filter(|entry| entry.member.address == member.address)
+    }
+
+    fn put_out(&mut self, network: Network) {
+        let moment = self.next_moment();
+        for entry in self.members.values_mut() {
+            if Network::narrow(entry.member.address) == network && entry.health.fail() {
+                entry.since = moment;
+            }
+        }
+    }
+
+    /// The list has this version at least.
+    pub fn raise_version(&mut self, version: u64) {
+        self.version = self.version.max(version);
+    }
+
+    /// What is held against whom.
+    pub fn bars(&self) -> impl Iterator<Item = Bar> {
+        self.evidence.records.iter().map(|(network, record)| Bar {
+            address: network.first(),
+            proofs: record.proofs,
+            last: record.last,
+            terms: record.terms,
+            until: record.until,
+        })
+    }
+
+    /// Takes in what another broker of the site holds against an address, where that is more than
+    /// is held against it here.
+    pub fn put_bar(&mut self, bar: Bar) {
+        let weight = |until: Option<UnixTime>, terms: u32, proofs: u32| (until, terms, proofs);
+        let network = Network::narrow(bar.address);
+        let theirs = weight(bar.until, bar.terms, bar.proofs);
+        let is_less = self
+            .evidence
+            .records
+            .get(&network)
+            .is_some_and(|mine| theirs <= weight(mine.until, mine.terms, mine.proofs));
+        if is_less {
+            return;
+        }
+        self.evidence.make_room();
+        let record = Record {
+            proofs: bar.proofs,
+            last: bar.last,
+            terms: bar.terms,
+            until: bar.until,
+        };
+        self.evidence.records.insert(network, record);
+        if bar.until.is_some() {
+            self.put_out(network);
+        }
+    }
+
+    /// Forgets what is held against whom, to take in what another broker does.
+    pub fn clear_bars(&mut self) {
+        self.evidence.records.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::health::{Outcome, Thresholds};
+    use crate::member::{Family, PublicKey};
+    use crate::roster::Settings;
+    use crate::uri::Name;
+
+    fn roster() -> Roster {
+        let site = Name::parse("www.example.org").expect("a name");
+        Roster::new(site, Vec::new(), Settings::default(), 5)
+    }
+
+    fn member(key: u8, host: u8) -> Member {
+        let address = IpAddr::from([192, 0, 2, host]);
+        Member {
+            key: PublicKey([key; 32]),
+            address,
+            peers: SocketAddr::new(address, 7444),
+        }
+    }
+
+    #[test]
+    fn a_streak_of_looks_goes_on_where_the_other_broker_was() {
+        let mut health = Health::default();
+        let thresholds = Thresholds { up: 3, down: 2 };
+        assert!(!health.note(Outcome::Good, thresholds) && !health.note(Outcome::Good, thresholds));
+        let copied = Health::from_parts(health.parts()).expect("its own");
+        assert_eq!(copied, health);
+        let mut roster = roster();
+        assert!(roster.put(member(1, 1), copied, UnixTime(0)));
+        assert!(roster.note(&member(1, 1), Outcome::Good));
+        assert_eq!(Health::from_parts([3, 0, 0]), None);
+        assert_eq!(Health::from_parts([0, 0, 3]), None);
+    }
+
+    #[test]
+    fn a_bar_holds_at_the_other_broker_too_and_the_heavier_one_stays() {
+        let mut roster = roster();
+        assert!(roster.put(member(1, 1), Health::known_as_well(), UnixTime(0)));
+        let bar = Bar {
+            address: member(1, 1).address,
+            proofs: 0,
+            last: UnixTime(5),
+            terms: 2,
+            until: Some(UnixTime(90)),
+        };
+        roster.put_bar(bar);
+        assert!(roster.is_barred(&member(1, 1)));
+        assert!(roster.healths().all(|(_, health)| !health.is_healthy()));
+        let until = Some(UnixTime(60));
+        roster.put_bar(Bar { until, ..bar });
+        assert_eq!(roster.bars().collect::<Vec<_>>(), [bar]);
+        roster.forget_silent(UnixTime(91));
+        assert!(!roster.is_barred(&member(1, 1)));
+    }
+
+    #[test]
+    fn an_address_has_one_member_whatever_another_broker_says() {
+        let mut roster = roster();
+        assert!(roster.put(member(1, 1), Health::default(), UnixTime(0)));
+        assert!(roster.put(member(2, 2), Health::default(), UnixTime(0)));
+        assert!(!roster.put(member(3, 1), Health::default(), UnixTime(0)));
+        assert!(!roster.put(member(2, 1), Health::default(), UnixTime(0)));
+        let there = |key: u8| roster.member(&PublicKey([key; 32]), Family::V4).copied();
+        assert_eq!((there(2), there(3)), (Some(member(2, 2)), None));
+    }
+}
