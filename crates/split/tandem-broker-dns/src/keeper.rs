@@ -1,6 +1,8 @@
 //! Keeps the zone up to date: new addresses at once, a changed challenge within a second, new
 //! signatures and new keys in time.
 //!
+//! One of two name servers of a zone hears of the other here ([`crate::copied`]).
+//!
 //! Invariants: whoever reads gets one whole zone; its serial number rises with each change, also
 //! over restarts as long as changes come less often than once a second on the whole; a change that
 //! cannot be made leaves the zone as it was.
@@ -15,6 +17,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::Answers;
 use crate::check::{self, Options};
+use crate::copied::{Copied, Heard, KeyFiles, Lead, Other, later};
 use crate::error::DnsError;
 use crate::file;
 use crate::key::Validity;
@@ -67,6 +70,16 @@ pub(crate) struct Keeper {
     content: Content,
     signed: u64,
     zone: watch::Sender<Arc<Zone>>,
+    other: Option<Paired>,
+}
+
+/// What there is of another name server of the zone.
+struct Paired {
+    lead: Lead,
+    heard: watch::Receiver<Arc<Heard>>,
+    copied: watch::Sender<Arc<Copied>>,
+    /// The own files, as they were read last.
+    files: KeyFiles,
 }
 
 impl Keeper {
@@ -102,7 +115,23 @@ impl Keeper {
             content,
             signed: now,
             zone: watch::Sender::new(Arc::new(zone)),
+            other: None,
         })
+    }
+
+    /// As one of two name servers of the zone.
+    pub(crate) fn pair(&mut self, lead: Lead) -> Result<Other, DnsError> {
+        let (heard, receiver) = watch::channel(Arc::default());
+        let other = Paired {
+            lead,
+            heard: receiver,
+            copied: watch::Sender::default(),
+            files: self.changing.keys.files()?,
+        };
+        let copied = other.copied.subscribe();
+        self.other = Some(other);
+        self.tell_other();
+        Ok(Other { copied, heard })
     }
 
     /// The zone, now and as it changes.
@@ -114,18 +143,20 @@ impl Keeper {
     pub(crate) async fn run(mut self) {
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut told = true;
+        let (mut told, mut hears) = (true, self.other.is_some());
         let mut asked = JoinSet::new();
         loop {
             // Nobody who tells of addresses any more: those that were told last stay.
             tokio::select! {
                 changed = self.answers.changed(), if told => told = changed.is_ok(),
+                heard = heard(&mut self.other), if hears => hears = heard,
                 _ = looks.tick() => self.read_challenge(),
                 Some(above) = asked.join_next(), if !asked.is_empty() => {
                     self.above = above.unwrap_or(Above::Unknown);
                 }
             }
-            let now = unix_time();
+            self.listen();
+            let now = self.now();
             if asked.is_empty()
                 && let Some(question) = self.question(now)
             {
@@ -136,8 +167,96 @@ impl Keeper {
         }
     }
 
+    /// What has been heard, and what there is to tell, goes into the zone.
+    pub(crate) fn catch_up(&mut self) {
+        self.listen();
+        self.update(self.now());
+    }
+
+    /// The other server's clock, where this one follows: so both sign for the same time.
+    fn now(&self) -> u64 {
+        let ahead = match &self.other {
+            Some(other) if other.lead == Lead::Follows => other.heard.borrow().ahead,
+            Some(_) | None => 0,
+        };
+        unix_time().saturating_add_signed(ahead)
+    }
+
+    /// Takes in what was heard of the other server.
+    fn listen(&mut self) {
+        let now = self.now();
+        let Some(other) = &mut self.other else {
+            return;
+        };
+        let heard = Arc::clone(&other.heard.borrow_and_update());
+        let Some(copied) = &heard.copied else {
+            return;
+        };
+        match other.lead {
+            // Whoever has asked the other one has seen a later number.
+            Lead::Leads => {
+                if later(self.content.serial, copied.serial) != self.content.serial {
+                    self.content.serial = copied.serial;
+                    self.signed = 0;
+                }
+            }
+            Lead::Follows => {
+                if copied.keys == other.files || now < self.step_from {
+                    return;
+                }
+                match self.changing.keys.take(&copied.keys, now) {
+                    Ok(keys) => {
+                        tracing::info!("the zone's keys are now those of the primary");
+                        self.changing.keys = keys;
+                        other.files = copied.keys.clone();
+                        self.signed = 0;
+                    }
+                    Err(error) => {
+                        tracing::error!(%error, "the primary's keys of the zone cannot be taken; tried again in an hour");
+                        self.step_from = now + ASK_AGAIN;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The other server is to have it as it is here.
+    fn tell_other(&mut self) {
+        let Some(other) = &mut self.other else {
+            return;
+        };
+        let now = Copied {
+            serial: self.content.serial,
+            challenge: self.read.clone(),
+            keys: other.files.clone(),
+        };
+        other.copied.send_if_modified(|last| {
+            let is_other = **last != now;
+            if is_other {
+                *last = Arc::new(now);
+            }
+            is_other
+        });
+    }
+
+    /// Whether this server follows another one, and with which serial, if that is there.
+    fn follows(&self) -> Option<Option<u32>> {
+        let other = self.other.as_ref()?;
+        match other.lead {
+            Lead::Leads => None,
+            Lead::Follows => {
+                let heard = other.heard.borrow();
+                let serial = heard.copied.as_ref().map(|copied| copied.serial);
+                Some(serial.filter(|_| heard.is_there))
+            }
+        }
+    }
+
     /// The question whether the zone above shows the next key, when it is time for it.
     fn question(&mut self, now: u64) -> Option<impl Future<Output = Above> + use<>> {
+        if self.follows().is_some() {
+            return None;
+        }
         let keys = &self.changing.keys;
         let next = keys.announced().filter(|_| keys.awaits_above())?;
         // A clock that was set back does not put it off.
@@ -151,8 +270,8 @@ impl Keeper {
     }
 
     /// Goes on with the change of keys, when it is time.
-    fn change_keys(&mut self, now: u64) {
-        if now < self.step_from {
+    pub(crate) fn change_keys(&mut self, now: u64) {
+        if now < self.step_from || self.follows().is_some() {
             return;
         }
         let Changing { keys, lifetime, .. } = &self.changing;
@@ -160,6 +279,15 @@ impl Keeper {
             Ok(None) => {}
             Ok(Some(keys)) => {
                 self.tell_of(&keys);
+                if let Some(other) = &mut self.other {
+                    // Without its files the other server stays at the step before.
+                    match keys.files() {
+                        Ok(files) => other.files = files,
+                        Err(error) => {
+                            tracing::error!(%error, "the other name server does not get the zone's keys")
+                        }
+                    }
+                }
                 self.changing.keys = keys;
                 self.above = Above::Unknown;
                 // All is signed anew.
@@ -211,18 +339,25 @@ impl Keeper {
         }
     }
 
-    fn update(&mut self, now: u64) {
+    pub(crate) fn update(&mut self, now: u64) {
+        let last = self.content.serial;
+        let followed = self.follows().flatten();
+        let lines = self.challenges();
         let wanted = Content {
             answers: Answers::clone(&self.answers.borrow_and_update()),
-            challenge: usable(&self.read),
-            serial: self.content.serial,
+            challenge: usable(&lines),
+            serial: followed.map_or(last, |serial| later(last, serial)),
         };
         if wanted == self.content && is_fresh(self.signed, now) {
+            self.tell_other();
             return;
         }
-        let content = Content {
-            serial: next_serial(self.content.serial, now),
-            ..wanted
+        let content = match followed {
+            Some(_) => wanted,
+            None => Content {
+                serial: next_serial(last, now),
+                ..wanted
+            },
         };
         match Zone::signed(&self.shape, &content, &self.changing.keys, validity(now)) {
             Ok(zone) => {
@@ -234,9 +369,30 @@ impl Keeper {
                 self.content = content;
                 self.signed = now;
                 self.zone.send_replace(Arc::new(zone));
+                self.tell_other();
             }
             Err(error) => tracing::error!(%error, "the zone stays as it was"),
         }
+    }
+
+    /// Those of the own file, and where this server follows, those of the other's.
+    fn challenges(&self) -> Vec<String> {
+        let mut lines = self.read.clone();
+        if let Some(other) = &self.other
+            && other.lead == Lead::Follows
+            && let Some(copied) = &other.heard.borrow().copied
+        {
+            lines.extend_from_slice(&copied.challenge);
+        }
+        lines
+    }
+}
+
+/// Waits for news of the other server; whether there can be more.
+async fn heard(other: &mut Option<Paired>) -> bool {
+    match other {
+        Some(other) => other.heard.changed().await.is_ok(),
+        None => std::future::pending().await,
     }
 }
 

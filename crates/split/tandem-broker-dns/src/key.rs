@@ -61,13 +61,18 @@ impl ZoneKey {
                 pem.into_bytes()
             }
         };
+        Self::parse(&pem, path)
+    }
+
+    /// The key that a file has, or is to have.
+    pub(crate) fn parse(pem: &[u8], path: &Path) -> Result<Self, DnsError> {
         let wrong = || {
             DnsError::content(
                 path,
                 "is no PKCS#8 key of ECDSA P-256 in PEM; move it away, and a new one is made",
             )
         };
-        let key = PrivatePkcs8KeyDer::from_pem_slice(&pem).map_err(|_| wrong())?;
+        let key = PrivatePkcs8KeyDer::from_pem_slice(pem).map_err(|_| wrong())?;
         let der = key.secret_pkcs8_der();
         let scalar = der
             .get(SCALAR_AT..SCALAR_AT + 32)

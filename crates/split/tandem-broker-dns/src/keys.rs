@@ -5,11 +5,14 @@
 //!   dns.key          the key that signs, or has signed until the change is over
 //!   dns.key.next     the next one, during a change
 //!   dns.key.change   how far a change has come, and since when
+//!   dns.key.before   a key that the other name server of the zone has replaced
 //! ```
 //!
 //! Is not: when something happens ([`crate::rollover`]).
 //!
 //! Invariant: what is published can be published again after a restart: files are written before.
+
+mod files;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -23,6 +26,8 @@ use crate::error::DnsError;
 use crate::file;
 use crate::key::ZoneKey;
 use crate::rollover::{Above, Phase, Rollover};
+
+pub use files::KeyFiles;
 
 /// See above.
 #[derive(Debug, Clone)]

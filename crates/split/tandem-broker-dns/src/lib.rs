@@ -25,6 +25,7 @@
 
 mod absolute;
 pub mod check;
+pub mod copied;
 mod error;
 mod file;
 mod keeper;

@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::Answers;
+use crate::copied::{Lead, Other};
 use crate::error::DnsError;
 use crate::keeper::{Changing, Keeper, unix_time};
 use crate::limit::{Limit, Verdict};
@@ -92,6 +93,14 @@ impl Dns {
         &self.ds
     }
 
+    /// As one of two name servers of the zone.
+    ///
+    /// # Errors
+    /// The files of the keys cannot be read.
+    pub fn pair(&mut self, lead: Lead) -> Result<Other, DnsError> {
+        self.keeper.pair(lead)
+    }
+
     /// Where it answers.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
@@ -99,7 +108,9 @@ impl Dns {
     }
 
     /// Answers for ever; dropping the future ends it, and all that belongs to it.
-    pub async fn serve(self) {
+    pub async fn serve(mut self) {
+        // What has been heard since it was made is in the first answer.
+        self.keeper.catch_up();
         let shared = Arc::new(Shared {
             zone: self.keeper.zone(),
             limit: Mutex::default(),
