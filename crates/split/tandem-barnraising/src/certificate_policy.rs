@@ -247,6 +247,18 @@ pub enum Finding {
         /// The name above it.
         parent: String,
     },
+    /// The zone's name servers do not say the same.
+    DifferentServers {
+        /// Of this kind of record.
+        kind: String,
+        /// All that have answered, by their addresses.
+        servers: Vec<String>,
+    },
+    /// A name server of the zone does not answer.
+    SilentServer {
+        /// Its address, or its name where it has none.
+        server: String,
+    },
     /// Certificates that are issued all the same show in public logs.
     WatchLogs,
 }
@@ -277,6 +289,8 @@ impl Finding {
             | Self::Preload
             | Self::SharedDomain { .. }
             | Self::PerhapsSharedDomain { .. }
+            | Self::DifferentServers { .. }
+            | Self::SilentServer { .. }
             | Self::WatchLogs => Weight::Hint,
         }
     }
@@ -305,6 +319,8 @@ impl Finding {
             Self::NoHttpsRecord => "no-https-record",
             Self::Preload => "preload",
             Self::SharedDomain { .. } | Self::PerhapsSharedDomain { .. } => "shared-domain",
+            Self::DifferentServers { .. } => "different-servers",
+            Self::SilentServer { .. } => "silent-server",
             Self::WatchLogs => "watch-logs",
         }
     }
@@ -362,6 +378,12 @@ impl Finding {
             }
             Self::PerhapsSharedDomain { parent } => {
                 format!("unless anybody may register names under {parent}, give the site a registrable domain of its own")
+            }
+            Self::DifferentServers { .. } => {
+                "give all of them the same configuration and keys; of two brokers, see that the standby follows the primary".to_owned()
+            }
+            Self::SilentServer { .. } => {
+                "start it, and see that it can be reached over UDP and TCP at port 53; or take it out of the zone's NS records".to_owned()
             }
             Self::WatchLogs => {
                 "watch the certificate transparency logs for this name, and act on any certificate that you did not ask for".to_owned()
@@ -438,6 +460,16 @@ impl fmt::Display for Finding {
                     f,
                     "names under {parent} share cookies, unless it is a public suffix; that cannot be seen from here"
                 )
+            }
+            Self::DifferentServers { kind, servers } => {
+                write!(
+                    f,
+                    "the zone's name servers have different {kind} records: {}",
+                    servers.join(", ")
+                )
+            }
+            Self::SilentServer { server } => {
+                write!(f, "the name server {server} does not answer")
             }
             Self::WatchLogs => write!(f, "authorities err; what they issued shows in public logs"),
         }

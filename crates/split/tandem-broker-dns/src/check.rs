@@ -6,6 +6,7 @@
 //! believed by its signatures alone, never because a resolver says that it checked.
 
 mod ask;
+mod servers;
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -35,6 +36,9 @@ use ask::Asker;
 /// How long a look may take. It asks some ten questions, each a second time after two seconds; on a
 /// satellite link, by TCP, they take half as long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where name servers answer.
+const DNS_PORT: u16 = 53;
 
 /// How to look.
 #[derive(Debug, Clone, Default)]
@@ -81,6 +85,20 @@ impl Report {
 /// say, is no error but a finding.
 pub async fn check(text: &str, options: &Options) -> Result<Report, DnsError> {
     check_within(PATIENCE, text, options).await
+}
+
+/// Asks each name server of the zone in which a name is whether it says the same as the others:
+/// hints. Private names and addresses are not asked about.
+///
+/// # Errors
+/// No resolver can be found.
+pub async fn servers(text: &str, options: &Options) -> Result<Vec<Finding>, DnsError> {
+    let Some(Subject::Public(name)) = Subject::parse(text) else {
+        return Ok(Vec::new());
+    };
+    let (resolver, site) = (resolver(options)?, absolute(&name)?);
+    let compared = timeout(PATIENCE, servers::compare(resolver, &site, DNS_PORT)).await;
+    Ok(compared.unwrap_or_default())
 }
 
 async fn check_within(
@@ -150,10 +168,7 @@ pub(crate) async fn above(zone: Name, key: Arc<ZoneKey>, options: Options) -> Ab
 }
 
 fn handle(options: &Options) -> Result<DnssecDnsHandle<Asker>, DnsError> {
-    let resolver = match options.resolver {
-        Some(resolver) => resolver,
-        None => system_resolver(Path::new("/etc/resolv.conf"))?,
-    };
+    let resolver = resolver(options)?;
     let anchors = match &options.trust_anchor {
         Some(path) => TrustAnchors::from_file(path).map_err(|error| {
             DnsError::content(path, format!("holds no DNSKEY records: {error}"))
@@ -162,6 +177,13 @@ fn handle(options: &Options) -> Result<DnssecDnsHandle<Asker>, DnsError> {
     };
     let asker = Asker::new(resolver);
     Ok(DnssecDnsHandle::with_trust_anchor(asker, Arc::new(anchors)))
+}
+
+fn resolver(options: &Options) -> Result<SocketAddr, DnsError> {
+    match options.resolver {
+        Some(resolver) => Ok(resolver),
+        None => system_resolver(Path::new("/etc/resolv.conf")),
+    }
 }
 
 async fn look(

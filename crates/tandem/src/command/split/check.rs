@@ -29,7 +29,12 @@ pub(crate) fn run(arguments: &SplitCheckArgs) -> Result<(), Failure> {
         observant: arguments.observant.clone(),
     };
     runtime::run(async move {
-        let report = check::check(&arguments.name, &options).await?;
+        let (report, servers) = tokio::join!(
+            check::check(&arguments.name, &options),
+            check::servers(&arguments.name, &options),
+        );
+        let mut report = report?;
+        report.findings.extend(servers?);
         if arguments.json {
             output::print_json(&Shown::of(&arguments.name, &report))?;
         } else {
