@@ -21,14 +21,18 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::config::Config;
+use crate::config::{Config, Pair};
 use crate::database::{Database, Standing};
 use crate::door::Door;
 use crate::error::BrokerError;
-use crate::keeper::{Keeper, Published};
+use crate::keeper::{Keeper, Published, Snapshot};
 use crate::look::Looker;
 use crate::names::Names;
 use crate::page;
+use crate::pair;
+use crate::pair::primary::Primary;
+use crate::pair::standby::Standby;
+use crate::pair_status::Shown;
 
 /// How often it is seen to that silent members are forgotten and what they told is written down.
 const TICK: Duration = Duration::from_secs(2);
@@ -44,6 +48,24 @@ pub struct Broker {
     uri: Option<SiteUri>,
     safeguard: Safeguard,
     at_risk: Number,
+    pair: Option<PairEnd>,
+}
+
+/// The end of the channel between two brokers of the site.
+#[derive(Debug)]
+enum PairEnd {
+    Primary(Primary, TcpListener),
+    /// With the address at which volunteers come while it acts.
+    Standby(Standby, SocketAddr),
+}
+
+impl PairEnd {
+    fn shown(&self) -> &Shown {
+        match self {
+            Self::Primary(primary, _) => &primary.shown,
+            Self::Standby(standby, _) => &standby.shown,
+        }
+    }
 }
 
 /// The URI that volunteers are given. The broker's key is made if there is none yet.
@@ -52,7 +74,7 @@ pub struct Broker {
 /// The configuration does not say under which address the broker is found, or the key cannot be
 /// read or made.
 pub fn uri(config: &Config) -> Result<SiteUri, BrokerError> {
-    let key = channel_key(&config.state)?;
+    let key = channel_key(config)?;
     config.uri(config.listen.port(), PublicKey(key.name().bytes()))
 }
 
@@ -68,6 +90,7 @@ pub fn ds(config: &Config) -> Result<String, BrokerError> {
             "is missing: this broker is no name server",
         ));
     };
+    pair::require_keys(config)?;
     make_state(&config.state)?;
     Ok(tandem_broker_dns::ds(&config.site, settings)?)
 }
@@ -81,7 +104,7 @@ impl Broker {
     /// # Errors
     /// Whatever is wrong with the configuration or what it names.
     pub async fn bind(config: &Config) -> Result<Self, BrokerError> {
-        let key = channel_key(&config.state)?;
+        let key = channel_key(config)?;
         let client = Client::new(config.site.as_str(), &config.look.roots)?;
         let (database, kept) = Database::open(&config.state.join("broker.sqlite"), &config.site)?;
         let listener = listener::listen("listen", config.listen)
@@ -91,11 +114,31 @@ impl Broker {
             what: "the channel",
             source,
         };
-        let port = listener.local_addr().map_err(system)?.port();
+        let address = listener.local_addr().map_err(system)?;
+        let port = address.port();
         let acceptor = Acceptor::new(BROKER, &key, Admission::Any).map_err(SplitIoError::from)?;
         let uri = config.uri(port, PublicKey(key.name().bytes())).ok();
-        let keeper = Keeper::new(config, key, database, kept);
-        let names = Names::bind(config, keeper.published(), keeper.accepted()).await?;
+        let knows = kept.site.is_some();
+        let keeper = Keeper::new(config, key.clone(), database, kept);
+        let mut names = Names::bind(config, keeper.published(), keeper.accepted()).await?;
+        let pair = match &config.pair {
+            None => None,
+            Some(pair) => {
+                let dns = names.as_mut().map(|names| names.pair(pair::lead(pair)));
+                let dns = dns.transpose()?;
+                let keeper = keeper.clone();
+                Some(match pair {
+                    Pair::Primary { listen } => {
+                        let (primary, listener) = Primary::bind(*listen, &key, keeper, dns).await?;
+                        PairEnd::Primary(primary, listener)
+                    }
+                    Pair::Standby { primary } => {
+                        let standby = Standby::new(primary, &key, keeper, dns, knows)?;
+                        PairEnd::Standby(standby, address)
+                    }
+                })
+            }
+        };
         let at_risk = Number::gauge(
             "tandem_broker_certificates_at_risk",
             "Whether volunteers may obtain certificates for the site's name, as the operator accepts",
@@ -114,6 +157,7 @@ impl Broker {
             uri,
             safeguard: config.safeguard,
             at_risk,
+            pair,
         })
     }
 
@@ -150,6 +194,7 @@ impl Broker {
         let mut numbers = self.keeper.numbers().all();
         numbers.extend(self.names.iter().flat_map(Names::numbers));
         numbers.push(self.at_risk.clone());
+        numbers.extend(self.pair.iter().flat_map(|pair| pair.shown().numbers()));
         numbers
     }
 
@@ -160,14 +205,19 @@ impl Broker {
     /// The address is in use or none of this machine's.
     pub fn show(&self, address: SocketAddr) -> Result<SocketAddr, BrokerError> {
         let (keeper, safeguard) = (self.keeper.clone(), self.safeguard);
+        let pair = self.pair.as_ref().map(|pair| pair.shown().clone());
+        let snapshot = move || Snapshot {
+            pair: pair.as_ref().map(Shown::status),
+            ..keeper.snapshot()
+        };
         let pages = move |path: &str| match path {
             "/" => Some(Page::new(
                 "text/html; charset=utf-8",
-                page::html(&keeper.snapshot(), safeguard),
+                page::html(&snapshot(), safeguard),
             )),
             "/status.json" => Some(Page::new(
                 "application/json",
-                page::json(&keeper.snapshot(), safeguard),
+                page::json(&snapshot(), safeguard),
             )),
             _ => None,
         };
@@ -177,6 +227,23 @@ impl Broker {
 
     /// Serves for ever.
     pub async fn serve(self) {
+        let door = match self.pair {
+            Some(PairEnd::Standby(standby, address)) => {
+                // Nobody comes here while it follows.
+                drop(self.listener);
+                let mut knows = standby.knows();
+                tokio::spawn(standby.serve());
+                // Without a copy there is nothing to answer by.
+                let _ = knows.wait_for(|knows| *knows).await;
+                Err(address)
+            }
+            Some(PairEnd::Primary(primary, listener)) => {
+                tokio::spawn(primary.clone().serve(listener));
+                primary.first().await;
+                Ok(self.listener)
+            }
+            None => Ok(self.listener),
+        };
         for standing in [Standing::Healthy, Standing::Unproven] {
             tokio::spawn(self.looker.clone().watch(self.keeper.clone(), standing));
         }
@@ -185,7 +252,10 @@ impl Broker {
         if let Some(names) = self.names {
             tokio::spawn(names.serve());
         }
-        self.door.serve(self.listener).await;
+        match door {
+            Ok(listener) => self.door.serve(listener).await,
+            Err(address) => self.door.serve_unless_following(address).await,
+        }
     }
 }
 
@@ -198,9 +268,11 @@ async fn tick(keeper: Keeper) {
     }
 }
 
-fn channel_key(state: &Path) -> Result<ChannelKey, BrokerError> {
-    make_state(state)?;
-    Ok(ChannelKey::kept_in(&state.join("key")).map_err(SplitIoError::from)?)
+fn channel_key(config: &Config) -> Result<ChannelKey, BrokerError> {
+    pair::require_keys(config)?;
+    make_state(&config.state)?;
+    let key = ChannelKey::kept_in(&config.state.join("key"));
+    Ok(key.map_err(SplitIoError::from)?)
 }
 
 fn make_state(state: &Path) -> Result<(), SplitIoError> {

@@ -53,11 +53,28 @@ pub struct Config {
     pub look: Look,
     /// Seconds after which members should renew.
     pub renew: u32,
+    /// Which of two brokers of the site it is, if there are two.
+    pub pair: Option<Pair>,
     /// The site's name server, if the broker is that too.
     pub dns: Option<tandem_broker_dns::Settings>,
     /// What has to be known of the site's name before volunteers serve it. The file cannot waive
     /// it.
     pub safeguard: Safeguard,
+}
+
+/// Which of two brokers of a site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pair {
+    /// The one that leads.
+    Primary {
+        /// Where its standby comes.
+        listen: SocketAddr,
+    },
+    /// The one that takes over when that is gone.
+    Standby {
+        /// The primary's `HOST:PORT`.
+        primary: String,
+    },
 }
 
 /// How volunteers are looked at.
@@ -92,6 +109,7 @@ struct File {
     health: HealthSection,
     #[serde(default)]
     members: MembersSection,
+    pair: Option<PairSection>,
     dns: Option<tandem_broker_dns::Settings>,
 }
 
@@ -131,6 +149,13 @@ struct MembersSection {
     renew_seconds: Option<u32>,
     lease_seconds: Option<u64>,
     list_seconds: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct PairSection {
+    listen: Option<SocketAddr>,
+    primary: Option<String>,
 }
 
 fn default_state() -> PathBuf {
@@ -235,6 +260,7 @@ impl Config {
             },
             look: look(file.health)?,
             renew,
+            pair: file.pair.map(pair).transpose()?,
             dns: file.dns.map(|mut dns| {
                 dns.key.get_or_insert(key);
                 dns
@@ -293,16 +319,35 @@ fn host_and_port(text: &str) -> Result<(Host, Option<u16>), BrokerError> {
 }
 
 fn check_origin(address: &str) -> Result<(), BrokerError> {
+    if is_host_and_port(address) {
+        return Ok(());
+    }
+    Err(BrokerError::setting(
+        "origin.address",
+        format!("{address:?} should be HOST:PORT, where volunteers find the origin"),
+    ))
+}
+
+fn is_host_and_port(address: &str) -> bool {
     let port = address
         .rsplit_once(':')
         .filter(|(host, _)| !host.is_empty())
         .map(|(_, port)| port.parse::<u16>());
     let visible = address.len() <= 255 && address.bytes().all(|byte| byte.is_ascii_graphic());
-    match port {
-        Some(Ok(1..)) if visible => Ok(()),
-        _ => Err(BrokerError::setting(
-            "origin.address",
-            format!("{address:?} should be HOST:PORT, where volunteers find the origin"),
+    visible && matches!(port, Some(Ok(1..)))
+}
+
+fn pair(section: PairSection) -> Result<Pair, BrokerError> {
+    match (section.listen, section.primary) {
+        (Some(listen), None) => Ok(Pair::Primary { listen }),
+        (None, Some(primary)) if is_host_and_port(&primary) => Ok(Pair::Standby { primary }),
+        (None, Some(primary)) => Err(BrokerError::setting(
+            "pair.primary",
+            format!("{primary:?} should be HOST:PORT, what the primary has as pair.listen"),
+        )),
+        (Some(_), Some(_)) | (None, None) => Err(BrokerError::setting(
+            "pair",
+            "give `listen` to the primary, where its standby comes, or `primary` to the standby, whom it follows",
         )),
     }
 }
@@ -537,6 +582,12 @@ mod tests {
             (within("health", "up = 0"), "health.up: "),
             (within("health", "port = 0"), "health.port: "),
             (within("health", "path = \"x\""), "health.path: "),
+            (within("pair", ""), "pair: "),
+            (
+                within("pair", "listen = \"127.0.0.1:1\"\nprimary = \"a:1\""),
+                "pair: ",
+            ),
+            (within("pair", "primary = \"a\""), "pair.primary: "),
             (
                 within("members", "lease-seconds = 60"),
                 "members.lease-seconds: ",

@@ -8,6 +8,8 @@
 //! so that no version of the list is given out twice; a file of another program, of a later version
 //! or of another site is never changed; a damaged one is set aside, not deleted.
 
+pub(crate) mod copy;
+
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -13,7 +13,7 @@
 //! stalls holds a place for seconds, and places are bounded.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -25,9 +25,9 @@ use tandem_channel::{Acceptor, KeyExchange, Protocol, ServerChannel};
 use tandem_daemon::listener;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, Part};
 use crate::moment::Clock;
 use crate::places::{self, Places};
 
@@ -41,12 +41,15 @@ pub(crate) const BROKER: Protocol = Protocol {
     key_exchange: KeyExchange::Classical,
 };
 
+/// Between two attempts to listen.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// Connections of a network for each of its requests that may count: a channel may break, and who
 /// leaves does not count as a request.
 const TRIES: u32 = 4;
 
 /// See above.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Door {
     pub(crate) acceptor: Acceptor,
     pub(crate) keeper: Keeper,
@@ -54,6 +57,28 @@ pub(crate) struct Door {
 }
 
 impl Door {
+    /// Serves whenever this broker does not follow another one, for ever. While it follows, nobody
+    /// listens: volunteers that try this address are refused at once, and go on to the other.
+    pub(crate) async fn serve_unless_following(self, address: SocketAddr) {
+        let mut part = self.keeper.part();
+        let follows = |part: &Part| *part == Part::Following;
+        loop {
+            if part.wait_for(|part| !follows(part)).await.is_err() {
+                return;
+            }
+            match listener::listen("listen", address).await {
+                Ok(listener) => tokio::select! {
+                    () = self.clone().serve(listener) => {}
+                    _ = part.wait_for(follows) => {}
+                },
+                Err(error) => {
+                    tracing::error!(%error, "volunteers cannot come; tried again");
+                    sleep(AGAIN).await;
+                }
+            }
+        }
+    }
+
     /// Serves for ever.
     pub(crate) async fn serve(self, listener: TcpListener) {
         let numbers = self.keeper.numbers();

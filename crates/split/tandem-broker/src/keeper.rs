@@ -8,6 +8,7 @@
 //! published once.
 
 mod numbers;
+mod pair;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -24,11 +25,13 @@ use tandem_channel::ChannelKey;
 use tandem_wire::UnixTime;
 use tokio::sync::watch;
 
-use crate::config::Config;
+use crate::config::{Config, Pair};
 use crate::database::{Database, Kept, Row, Site, Standing};
 use crate::moment::{Clock, wall};
+use crate::pair_status::Status;
 
 pub(crate) use numbers::Numbers;
+pub(crate) use pair::{Part, Who};
 
 /// Where browsers are to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +106,8 @@ pub(crate) struct Snapshot {
     pub(crate) members: Vec<Shown>,
     /// What those have said who have left.
     pub(crate) gone: Told,
+    /// How the two do, where this broker is one of two.
+    pub(crate) pair: Option<Status>,
 }
 
 /// See above; a handle to it.
@@ -136,6 +141,9 @@ struct State {
     accepted: watch::Sender<UnixTime>,
     /// The same, as the database has it.
     accepted_written: UnixTime,
+    part: watch::Sender<Part>,
+    /// The version of the list that was kept from before the start.
+    kept_version: u64,
     numbers: Numbers,
 }
 
@@ -164,7 +172,15 @@ impl Keeper {
     pub(crate) fn new(config: &Config, key: ChannelKey, database: Database, kept: Kept) -> Self {
         let clock = Clock::start();
         let site = kept.site.unwrap_or_default();
-        let version = first_version(site.version, wall());
+        let part = match config.pair {
+            None | Some(Pair::Primary { .. }) => Part::Lead,
+            Some(Pair::Standby { .. }) => Part::Following,
+        };
+        let version = match part {
+            Part::Lead | Part::Acting => first_version(site.version, wall()),
+            // It gives no list out.
+            Part::Following => site.version,
+        };
         let mut roster = Roster::new(
             config.site.clone(),
             config.own_addresses.clone(),
@@ -226,6 +242,8 @@ impl Keeper {
             addresses: watch::Sender::default(),
             accepted: watch::Sender::new(site.accepted),
             accepted_written: site.accepted,
+            part: watch::Sender::new(part),
+            kept_version: site.version,
             numbers: Numbers::new(),
         };
         state.save();
@@ -261,8 +279,11 @@ impl Keeper {
         from: IpAddr,
         question: Question,
     ) -> Option<Answer> {
-        self.with(move |state| state.answer(key, from, &question))
-            .await
+        let answer = self.with(move |state| {
+            // Who comes while a standby hands over to its primary asks that.
+            (!state.is_following()).then(|| state.answer(key, from, &question))
+        });
+        answer.await.flatten()
     }
 
     /// Takes in a look at a member.
@@ -282,6 +303,9 @@ impl Keeper {
     /// Members to look at in this turn because the origin has reported them.
     pub(crate) async fn suspects(&self) -> Vec<Suspect> {
         let suspects = self.with(|state| {
+            if state.is_following() {
+                return Vec::new();
+            }
             let suspects = state.roster.suspects();
             state.numbers.reported_looks.add(suspects.len() as u64);
             suspects
@@ -300,7 +324,10 @@ impl Keeper {
             Standing::Healthy => Group::Well,
             Standing::Unproven => Group::Unproven,
         };
-        let members = self.with(move |state| state.roster.looks(group));
+        let members = self.with(move |state| match state.is_following() {
+            true => Vec::new(),
+            false => state.roster.looks(group),
+        });
         members.await.unwrap_or_default()
     }
 
@@ -481,6 +508,9 @@ impl State {
     }
 
     fn note(&mut self, member: &Member, look: Look) {
+        if self.is_following() {
+            return;
+        }
         let (key, address) = (&member.key, member.address);
         self.numbers.looks.add(1);
         let outcome = match &look.result {
@@ -499,6 +529,10 @@ impl State {
         if note.addresses.contains(&address) {
             note.looks.insert(address, (look, steady));
         }
+        if outcome == Outcome::Good && *self.part.borrow() == Part::Acting {
+            // It may be the link to the primary that is gone: then members renew there.
+            self.roster.renew(member, steady);
+        }
         if self.roster.note(member, outcome) {
             let family = Family::of(address);
             match reason {
@@ -515,6 +549,9 @@ impl State {
     }
 
     fn note_altered(&mut self, member: &Member, path: &str, look: Look, now: UnixTime) {
+        if self.is_following() {
+            return;
+        }
         let key = &member.key;
         self.numbers.looks.add(1);
         self.numbers.bad_looks.add(1);
@@ -545,7 +582,11 @@ impl State {
     }
 
     fn tick(&mut self) {
-        let gone = self.roster.forget_silent(self.clock.steady());
+        // Who follows is told who is gone.
+        let gone = match self.is_following() {
+            true => 0,
+            false => self.roster.forget_silent(self.clock.steady()),
+        };
         if gone > 0 {
             tracing::info!(
                 gone,
@@ -682,6 +723,7 @@ impl State {
             version: self.roster.version(),
             members,
             gone: self.gone,
+            pair: None,
         }
     }
 }

@@ -21,6 +21,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::door::BROKER;
@@ -491,6 +492,9 @@ pub(crate) struct BrokerAccess {
     /// From where it is asked, if that is a particular address.
     listen: Vec<SocketAddr>,
     connector: Connector,
+    /// How often nobody answered. Each time it is begun with another address: a machine whose
+    /// program hangs takes connections.
+    failures: Arc<AtomicUsize>,
 }
 
 impl std::fmt::Debug for BrokerAccess {
@@ -511,6 +515,7 @@ impl BrokerAccess {
             uri,
             listen,
             connector,
+            failures: Arc::default(),
         })
     }
 
@@ -526,8 +531,14 @@ impl BrokerAccess {
 
     /// The same from an address of this family.
     async fn ask_from(&self, family: Option<Family>, wish: Wish) -> Result<Answer, Trouble> {
-        let answer = timeout(PATIENCE, self.exchange(family, wish)).await;
-        answer.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+        let answer = match timeout(PATIENCE, self.exchange(family, wish)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+        };
+        if answer.is_err() {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        answer
     }
 
     /// Asks for all of these addresses, or until the broker knows one.
@@ -645,6 +656,10 @@ impl BrokerAccess {
         };
         let fits = |address: &SocketAddr| family.is_none_or(|of| of == Family::of(address.ip()));
         addresses.retain(fits);
+        // A second broker of the site has the same name.
+        let first = self.failures.load(Ordering::Relaxed);
+        let first = first.checked_rem(addresses.len()).unwrap_or(0);
+        addresses.rotate_left(first);
         // Browsers find the volunteer where it asks from, and all of them have IPv4.
         addresses.sort_by_key(SocketAddr::is_ipv6);
         first_of(&addresses, PATIENCE, |broker| self.connect_to(broker)).await

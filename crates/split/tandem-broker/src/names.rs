@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use tandem_barnraising::certificate_policy::{Finding, Safeguard};
 use tandem_broker_dns::check::{Options, Report, check};
+use tandem_broker_dns::copied::{Lead, Other};
 use tandem_broker_dns::{Answers, Dns, Whose};
 use tandem_daemon::metrics::Number;
 use tandem_wire::UnixTime;
@@ -114,6 +115,11 @@ impl Names {
         self.dns.ds()
     }
 
+    /// As one of two name servers of the zone.
+    pub(crate) fn pair(&mut self, lead: Lead) -> Result<Other, BrokerError> {
+        Ok(self.dns.pair(lead)?)
+    }
+
     /// What is counted.
     pub(crate) fn numbers(&self) -> Vec<Number> {
         vec![self.refused.clone()]
@@ -121,6 +127,14 @@ impl Names {
 
     /// Serves for ever.
     pub(crate) async fn serve(self) {
+        // Another broker may have told meanwhile that the name was safe, and where volunteers are.
+        if self.safeguard == Safeguard::Required {
+            let gate = remembered(*self.accepted.borrow(), wall());
+            self.gate.send_replace(gate);
+            self.refused.set(u64::from(gate == Gate::Shut));
+        }
+        let now = answers(*self.gate.borrow(), &self.published.borrow());
+        self.answers.send_replace(Arc::new(now));
         let gate = self.gate.subscribe();
         let telling = tell(self.published, gate, self.answers);
         let looking = async {

@@ -13,6 +13,7 @@ use tandem_barnraising::talk::Told;
 
 use crate::database::Standing;
 use crate::keeper::{Look, Place, Shown, Snapshot, sum};
+use crate::pair_status::{Role, Status};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -55,9 +56,13 @@ pub(crate) fn html(snapshot: &Snapshot, safeguard: Safeguard) -> String {
     let warning = safeguard.warning().map_or_else(String::new, |warning| {
         format!("<p class=warning role=alert>{}.</p>", escaped(warning))
     });
+    let pair = snapshot.pair.map_or_else(String::new, |pair| {
+        let (mark, text) = pair_line(pair);
+        format!("<p class=state><i class={mark}></i>{text}</p>")
+    });
     let _ = write!(
         body,
-        "<header><p class=kind>Barnraising</p><h1>{site}</h1><p class=state><i class={mark}></i>{state}</p>{warning}</header>\
+        "<header><p class=kind>Barnraising</p><h1>{site}</h1><p class=state><i class={mark}></i>{state}</p>{pair}{warning}</header>\
          <ul class=tiles>{tiles}</ul>"
     );
     if snapshot.members.is_empty() {
@@ -91,6 +96,20 @@ pub(crate) fn html(snapshot: &Snapshot, safeguard: Safeguard) -> String {
          <meta name=color-scheme content=\"light dark\"><meta http-equiv=refresh content={REFRESH}>\
          <title>{site}: volunteers</title><style>{STYLE}</style><main>{body}</main></html>\n"
     )
+}
+
+/// How this broker and the other one of the site do.
+fn pair_line(pair: Status) -> (&'static str, &'static str) {
+    match (pair.role, pair.connected, pair.acting) {
+        (Role::Primary, true, _) => ("well", "Primary: the standby has a copy of all this."),
+        (Role::Primary, false, _) => (
+            "ill",
+            "Primary: the standby is not there, and the loss of this machine would lose what has changed since.",
+        ),
+        (Role::Standby, _, true) => ("new", "Standby: it acts, because the primary is gone."),
+        (Role::Standby, true, false) => ("well", "Standby: all this is a copy of the primary's."),
+        (Role::Standby, false, false) => ("ill", "Standby: the primary is not there."),
+    }
 }
 
 /// A volunteer: a line of its table for each of its addresses.
@@ -187,6 +206,7 @@ pub(crate) fn json(snapshot: &Snapshot, safeguard: Safeguard) -> String {
         "addresses": snapshot.published.addresses(),
         "volunteers": members,
         "own_words_of_those_who_left": told(snapshot.gone),
+        "pair": snapshot.pair,
     });
     format!("{status:#}\n")
 }
@@ -296,6 +316,7 @@ mod tests {
             version: 1,
             members: Vec::new(),
             gone: Told::default(),
+            pair: None,
         };
         let page = html(&snapshot, Safeguard::Waived);
         assert!(page.contains("ANY VOLUNTEER MAY OBTAIN"), "{page}");
@@ -313,6 +334,41 @@ mod tests {
                 "{status}"
             );
         }
+    }
+
+    #[test]
+    fn how_two_brokers_do_is_shown_where_there_are_two() {
+        let mut snapshot = Snapshot {
+            published: Published {
+                site: Name::parse("www.example.org").expect("a name"),
+                healthy: Vec::new(),
+                own: Vec::new(),
+            },
+            version: 1,
+            members: Vec::new(),
+            gone: Told::default(),
+            pair: None,
+        };
+        let page = html(&snapshot, Safeguard::Needless);
+        assert!(
+            !page.contains("Primary") && !page.contains("Standby"),
+            "{page}"
+        );
+        assert!(json(&snapshot, Safeguard::Needless).contains("\"pair\": null"));
+        snapshot.pair = Some(Status {
+            role: Role::Standby,
+            connected: false,
+            acting: true,
+            clock_ahead_seconds: -7,
+        });
+        let page = html(&snapshot, Safeguard::Needless);
+        assert!(page.contains("Standby: it acts"), "{page}");
+        let status: serde_json::Value =
+            serde_json::from_str(&json(&snapshot, Safeguard::Needless)).expect("JSON");
+        assert_eq!(
+            status["pair"],
+            json!({"role": "standby", "connected": false, "acting": true, "clock_ahead_seconds": -7})
+        );
     }
 
     #[test]
@@ -364,6 +420,7 @@ mod tests {
                     told,
                 }],
                 gone: Told::default(),
+                pair: None,
             };
             html(&snapshot, Safeguard::Needless)
         };
@@ -415,6 +472,7 @@ mod tests {
                 told: Told::default(),
             }],
             gone: Told::default(),
+            pair: None,
         };
         let page = html(&snapshot, Safeguard::Needless);
         assert!(page.contains("sent to 1 volunteer."), "{page}");

@@ -23,8 +23,9 @@ fn what_stands_behind_a_number_sign_is_known_and_is_the_default() {
         .lines()
         .map(|line| {
             let key = line.strip_prefix('#').filter(|key| !key.starts_with(' '));
-            // Another policy goes with it.
-            let key = key.filter(|key| !key.starts_with("volunteers"));
+            // Another policy goes with the one, and a standby has the other.
+            let is_other = |key: &&str| key.starts_with("volunteers") || key.starts_with("primary");
+            let key = key.filter(|key| !is_other(key));
             format!("{}\n", key.unwrap_or(line))
         })
         .collect();

@@ -56,8 +56,8 @@ pub(crate) enum SplitCommand {
 /// challenges. A public name therefore needs CAA records, signed by DNSSEC, that allow only one
 /// account at one authority, only DNS-01 and no wildcards. This command asks a resolver for them,
 /// checks the signatures from the root's key down, and prints what is missing. Its exit code is 1
-/// if anything is missing. Names that no authority issues for (.test, .internal, home.arpa,
-/// localhost, addresses) pass.
+/// if anything is missing. It also asks each name server of the zone whether all say the same.
+/// Names that no authority issues for (.test, .internal, home.arpa, localhost, addresses) pass.
 #[derive(Debug, Args)]
 #[command(after_long_help = CHECK_EXAMPLE)]
 pub(crate) struct SplitCheckArgs {
@@ -230,6 +230,7 @@ pub(crate) struct VolunteerArgs {
 /// Volunteers join with the URI that --uri prints, are recognised by their keys, and renew about
 /// once a minute. The broker checks each as a browser would: a GET of the site through it, with a
 /// check of the certificate. Its data survives a restart; volunteers continue without a broker.
+/// With `[pair]`, a second broker takes over when the first one is lost (docs/splitting.md).
 ///
 /// A public name points to volunteers only if none of them could get a certificate for it, as
 /// `tandem split check` finds out. Until then, a broker with `[dns]` sends browsers to the origin

@@ -1,6 +1,8 @@
 //! `tandem split broker` and volunteers that join it: processes, an unmodified curl, and what
 //! happens when one of them is killed.
 
+mod pair;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -1,5 +1,7 @@
 //! Joining, health, restarts: what is answered, published and kept.
 
+mod pair;
+
 use std::path::Path;
 
 use tandem_barnraising::talk::Wish;

@@ -1,0 +1,313 @@
+//! What two brokers of a site tell each other of what they know.
+//!
+//! ```text
+//!   Lead        alone, or the primary: does everything
+//!   Following   a standby whose primary is there: knows what that knows, and does nothing
+//!   Acting      a standby whose primary is gone: does everything but change the zone's key
+//! ```
+//!
+//! Is not: how it crosses ([`crate::pair`]).
+//!
+//! Invariants: a broker that follows takes nobody in, looks at nobody and forgets nobody; a list
+//! that was given out, by whichever of the two, never comes back older; times cross as the sender
+//! counts them and are counted on here, so that no wall clock has a say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use tandem_barnraising::health::Health;
+use tandem_barnraising::roster::Bar;
+use tandem_barnraising::{Member, PublicKey};
+use tandem_wire::UnixTime;
+
+use super::{Keeper, Note, State, first_version};
+use crate::database::copy::{cells, rows};
+use crate::database::{Row, Site, Standing};
+use crate::moment::wall;
+use crate::tables::{Cell, Tables};
+
+const HEALTH: &str = "health";
+const BARS: &str = "bars";
+
+/// What this broker does at this time. See above.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Lead,
+    Following,
+    Acting,
+}
+
+/// Who is right where two brokers know different things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// The other one, of everything: it is the primary.
+    Primary,
+    /// The other one, which has acted while this one was gone. Members that it does not have may
+    /// have left meanwhile: they stay, and have to be found well again.
+    ActedMeanwhile,
+    /// This one, which is the primary and was not gone: the link was. What the other one alone
+    /// knows is taken over.
+    OnlyLinkWasGone,
+}
+
+/// What was copied, read.
+pub(super) struct Theirs {
+    members: Vec<(Row, Health)>,
+    bars: Vec<Bar>,
+    version: u64,
+    gone: tandem_barnraising::talk::Told,
+    accepted: UnixTime,
+}
+
+impl Keeper {
+    pub(crate) fn part(&self) -> tokio::sync::watch::Receiver<Part> {
+        self.lock().part.subscribe()
+    }
+
+    /// From now on this broker does this.
+    pub(crate) async fn set_part(&self, part: Part) {
+        self.with(move |state| state.set_part(part)).await;
+    }
+
+    /// All that another broker has to know, and the time by which it counts.
+    pub(crate) async fn tables(&self) -> Result<(Tables, u64), String> {
+        let tables = self.with(|state| {
+            let tables = state.tables().map_err(|error| error.to_string())?;
+            Ok((tables, state.clock.steady().0))
+        });
+        tables
+            .await
+            .unwrap_or_else(|| Err("the broker ends".to_owned()))
+    }
+
+    /// Takes in what another broker has told, which counts by this time.
+    pub(crate) async fn take(&self, tables: Tables, steady: u64, who: Who) -> Result<(), String> {
+        let taken = self.with(move |state| {
+            let theirs = state.read(&tables, steady)?;
+            state.take(theirs, who);
+            Ok(())
+        });
+        taken
+            .await
+            .unwrap_or_else(|| Err("the broker ends".to_owned()))
+    }
+}
+
+impl State {
+    pub(super) fn is_following(&self) -> bool {
+        *self.part.borrow() == Part::Following
+    }
+
+    fn set_part(&mut self, part: Part) {
+        let is_new = self
+            .part
+            .send_if_modified(|last| std::mem::replace(last, part) != part);
+        if is_new && part == Part::Acting {
+            // While the primary was there, members renewed with it.
+            self.roster.renew_all(self.clock.steady());
+            // What it gave out last may not have been copied.
+            let version = first_version(self.roster.version(), wall());
+            self.roster.raise_version(version);
+            self.changed();
+        }
+    }
+
+    /// All members, as they are kept, by their addresses.
+    fn rows(&self) -> BTreeMap<IpAddr, Row> {
+        let row = |(member, standing): (&Member, Standing)| {
+            let note = self.notes.get(&member.key)?;
+            let row = Row {
+                member: *member,
+                standing,
+                joined: note.joined,
+                told: note.told,
+                was: note.was,
+            };
+            Some((member.address, row))
+        };
+        self.members().filter_map(row).collect()
+    }
+
+    pub(super) fn tables(&self) -> rusqlite::Result<Tables> {
+        let rows = self.rows();
+        let site = Site {
+            version: self.roster.version(),
+            gone: self.gone,
+            accepted: *self.accepted.borrow(),
+        };
+        let mut tables = cells(&self.site, site, rows.values())?;
+        for (member, health) in self.roster.healths() {
+            let parts = health.parts().map(|part| Cell::Integer(part.into()));
+            let address = Cell::Text(member.address.to_string());
+            let row = std::iter::once(address).chain(parts);
+            tables.insert(HEALTH, row.collect());
+        }
+        for bar in self.roster.bars() {
+            let numbers = [
+                bar.proofs.into(),
+                bar.last.0.cast_signed(),
+                bar.terms.into(),
+                bar.until.map_or(-1, |until| until.0.cast_signed()),
+            ];
+            let address = Cell::Text(bar.address.to_string());
+            let row = std::iter::once(address).chain(numbers.map(Cell::Integer));
+            tables.insert(BARS, row.collect());
+        }
+        Ok(tables)
+    }
+
+    pub(super) fn read(&self, tables: &Tables, steady: u64) -> Result<Theirs, String> {
+        let kept = rows(&self.site, tables).map_err(|error| error.to_string())?;
+        let site = kept
+            .site
+            .ok_or_else(|| format!("it is a broker of another site than {}", self.site))?;
+        let malformed = |what: &str| format!("a malformed {what}");
+        let mut healths = BTreeMap::new();
+        for row in tables.rows(HEALTH) {
+            let (address, health) = health(row).ok_or_else(|| malformed("health"))?;
+            healths.insert(address, health);
+        }
+        let (mine, theirs) = (self.clock.steady().0, steady);
+        let here = |time: i64| {
+            let ago = theirs.cast_signed().saturating_sub(time);
+            UnixTime(mine.saturating_add_signed(ago.saturating_neg()))
+        };
+        let bars = tables.rows(BARS).map(|row| bar(row, here));
+        let bars = bars
+            .collect::<Option<_>>()
+            .ok_or_else(|| malformed("bar"))?;
+        let members = kept.members.into_iter().map(|row| {
+            let health = healths.get(&row.member.address).copied();
+            let health = health.unwrap_or_else(|| match row.standing {
+                Standing::Healthy => Health::known_as_well(),
+                Standing::Unproven => Health::default(),
+            });
+            (row, health)
+        });
+        Ok(Theirs {
+            members: members.collect(),
+            bars,
+            version: site.version,
+            gone: site.gone,
+            accepted: site.accepted,
+        })
+    }
+
+    pub(super) fn take(&mut self, theirs: Theirs, who: Who) {
+        let who = match who {
+            // It knows less than was known here at the end: it has not acted, and is behind.
+            Who::ActedMeanwhile if theirs.version < self.kept_version => Who::OnlyLinkWasGone,
+            Who::Primary | Who::ActedMeanwhile | Who::OnlyLinkWasGone => who,
+        };
+        let now = self.clock.steady();
+        let before = self.rows();
+        if who != Who::OnlyLinkWasGone {
+            self.roster.clear_bars();
+        }
+        for bar in theirs.bars {
+            self.roster.put_bar(bar);
+        }
+        let there: BTreeMap<IpAddr, Member> = theirs
+            .members
+            .iter()
+            .map(|(row, _)| (row.member.address, row.member))
+            .collect();
+        let keys: BTreeSet<PublicKey> = there.values().map(|member| member.key).collect();
+        // First who goes, since what it has may be another's then.
+        for (address, row) in &before {
+            let is_there = there
+                .get(address)
+                .is_some_and(|other| other.key == row.member.key);
+            match (is_there, who) {
+                (true, _) | (false, Who::OnlyLinkWasGone) => {}
+                (false, Who::Primary) => self.roster.remove(&row.member),
+                (false, Who::ActedMeanwhile)
+                    if there.contains_key(address) || keys.contains(&row.member.key) =>
+                {
+                    // The address is another's now, or it has moved.
+                    self.roster.remove(&row.member);
+                }
+                (false, Who::ActedMeanwhile) => {
+                    self.roster.put(row.member, Health::default(), now);
+                }
+            }
+        }
+        for (row, health) in theirs.members {
+            let is_own = before
+                .get(&row.member.address)
+                .is_some_and(|own| own.member.key == row.member.key);
+            if who == Who::OnlyLinkWasGone && is_own {
+                continue;
+            }
+            if self.roster.put(row.member, health, now) {
+                self.note_of(&row, now);
+            }
+        }
+        self.roster.raise_version(theirs.version);
+        match who {
+            Who::Primary | Who::ActedMeanwhile => {
+                // What those told who were taken out is in there.
+                let there: BTreeSet<PublicKey> =
+                    self.members().map(|(member, _)| member.key).collect();
+                self.notes.retain(|key, _| there.contains(key));
+                self.gone = theirs.gone;
+                self.accepted.send_replace(theirs.accepted);
+            }
+            Who::OnlyLinkWasGone => {}
+        }
+        if who != Who::Primary {
+            // Later than what either has given out.
+            self.roster
+                .raise_version(self.roster.version().saturating_add(1));
+        }
+        let after = self.rows();
+        for (one, other) in [(&before, &after), (&after, &before)] {
+            let changed = one
+                .iter()
+                .filter(|(address, row)| other.get(address) != Some(row));
+            self.unwritten
+                .extend(changed.map(|(_, row)| row.member.key));
+        }
+        self.changed();
+    }
+
+    /// What is kept of a member beside what the roster knows.
+    fn note_of(&mut self, row: &Row, now: UnixTime) {
+        let note = self.notes.entry(row.member.key).or_insert_with(|| Note {
+            joined: row.joined,
+            renewed: now,
+            told: row.told,
+            was: row.was,
+            addresses: BTreeSet::new(),
+            looks: BTreeMap::new(),
+        });
+        (note.joined, note.renewed) = (row.joined, now);
+        (note.told, note.was) = (row.told, row.was);
+    }
+}
+
+fn health(row: &[Cell]) -> Option<(IpAddr, Health)> {
+    let [address, state, against, last] = row else {
+        return None;
+    };
+    let part = |cell: &Cell| u32::try_from(cell.number()?).ok();
+    let health = Health::from_parts([part(state)?, part(against)?, part(last)?])?;
+    Some((address.text()?.parse().ok()?, health))
+}
+
+fn bar(row: &[Cell], here: impl Fn(i64) -> UnixTime) -> Option<Bar> {
+    let [address, proofs, last, terms, until] = row else {
+        return None;
+    };
+    let count = |cell: &Cell| u32::try_from(cell.number()?).ok();
+    Some(Bar {
+        address: address.text()?.parse().ok()?,
+        proofs: count(proofs)?,
+        last: here(last.number()?),
+        terms: count(terms)?,
+        until: match until.number()? {
+            -1 => None,
+            time => Some(here(time)),
+        },
+    })
+}
