@@ -366,6 +366,40 @@ fn a_link_that_is_cut_leaves_two_that_serve_and_agree_again() {
 }
 
 #[test]
+fn a_primary_that_hangs_is_replaced_and_followed_again_when_it_goes_on() {
+    let pair = Pair::new("renew-seconds = 1\nlease-seconds = 60");
+    let site = &pair.site;
+    let primary = pair.primary();
+    let _standby = pair.standby();
+    pair.is_followed();
+    let _second = pair.joined(2);
+    pair.resolves_at(STANDBY, &[2]);
+    let signal = |name: &str| {
+        let pid = primary.0.id().to_string();
+        ran(Command::new("kill").args([name, &pid]));
+    };
+    // The system takes connections for it still, and nobody answers on them.
+    signal("-STOP");
+    pair.acts();
+    until("a member renews with the standby", || {
+        pair.standby_counts("tandem_broker_renewals_total ") >= 3
+    });
+    assert_eq!(pair.addresses(STANDBY), numbered(&[2]));
+    signal("-CONT");
+    until("the standby follows again", || {
+        let status = pair.standby_status();
+        status["pair"]["connected"] == true && status["pair"]["acting"] == false
+    });
+    let renewed = site.counts("tandem_broker_renewals_total ");
+    until("a member renews with the primary", || {
+        site.counts("tandem_broker_renewals_total ") >= renewed + 3
+    });
+    pair.resolves_at(1, &[2]);
+    pair.resolves_at(STANDBY, &[2]);
+    assert_eq!(pair.standby_counts("tandem_broker_takeovers_total "), 1);
+}
+
+#[test]
 fn a_stranger_neither_reads_the_copy_nor_feeds_it() {
     let pair = Pair::new("renew-seconds = 1\nlease-seconds = 60");
     let site = &pair.site;
