@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::time::Time;
-use crate::volunteer::{Attempt, Session};
+use crate::volunteer::{Asked, Attempt, Session};
 
 /// Something that happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,12 +33,8 @@ pub(crate) enum Event {
         owner: u32,
         piece: u32,
     },
-    /// The patience with that one is over.
-    PeerLate {
-        by: Session,
-        owner: u32,
-        piece: u32,
-    },
+    /// The patience with that one is over, unless it shows progress.
+    PeerLate(Asked),
     /// A volunteer goes, and comes back.
     Leave(u32),
     Return(u32),

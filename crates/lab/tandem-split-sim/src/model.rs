@@ -212,8 +212,17 @@ pub struct Rules {
     pub min_peer_patience: f64,
     /// Never longer than this, seconds.
     pub max_peer_patience: f64,
+    /// So many seconds it waits for one that fetches from the origin, until something has come from
+    /// there, and then again.
+    pub next_word_seconds: f64,
+    /// So many seconds it waits for one that fetches from the origin and gives nothing.
+    pub peer_word_seconds: f64,
+    /// So many seconds it waits for one piece, whatever else the other one gives.
+    pub max_peer_wait_seconds: f64,
     /// So many seconds a volunteer that was silent is not asked again.
     pub passed_over_seconds: f64,
+    /// So many seconds one is not asked again that was waited for, fetching, in vain.
+    pub promised_seconds: f64,
     /// Bytes of a piece: a chunk.
     pub piece_bytes: u64,
     /// Pieces that come with the list of a megabyte, and belong to whom it belongs to.
@@ -243,12 +252,17 @@ impl Default for Rules {
             forgotten_after_seconds: 180.0,
             // Assumed.
             peer_seconds: 0.03,
-            // `PATIENCE`, `MAX_PATIENCE` and `AHEAD` in tandem-split-io/src/volunteer/fetch.rs,
-            // `FAULT` in peers.rs.
+            // `PATIENCE`, `MAX_PATIENCE`, `NEXT_WORD`, `ITS_WORD` and `MAX_WAIT` in
+            // tandem-split-io/src/volunteer/patience.rs, `AHEAD` in fetch.rs, `FAULT` and
+            // `PROMISED` in peers.rs.
             min_peer_patience: 1.0,
             max_peer_patience: 10.0,
+            next_word_seconds: 20.0,
+            peer_word_seconds: 30.0,
+            max_peer_wait_seconds: 60.0,
             pieces_with_list: 8,
             passed_over_seconds: 10.0,
+            promised_seconds: 300.0,
             // A chunk: what is in a TLS record.
             piece_bytes: 16 << 10,
             origin_quantum: 1500,

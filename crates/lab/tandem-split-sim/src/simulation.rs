@@ -228,7 +228,7 @@ impl<'a> Simulation<'a> {
                 }
             }
             Event::AskPeer { by, owner, piece } => self.ask_peer(by, owner, piece),
-            Event::PeerLate { by, owner, piece } => self.peer_is_late(by, owner, piece),
+            Event::PeerLate(asked) => self.peer_is_late(asked),
             Event::Leave(volunteer) => self.leave(volunteer),
             Event::Return(volunteer) => self.come_back(volunteer),
             Event::List(session) => {

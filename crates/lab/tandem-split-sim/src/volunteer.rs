@@ -23,6 +23,15 @@ pub(crate) struct Session {
     pub(crate) number: u32,
 }
 
+/// A question of one volunteer for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Asked {
+    pub(crate) by: Session,
+    pub(crate) owner: u32,
+    pub(crate) piece: u32,
+    pub(crate) at: Time,
+}
+
 /// To whom a volunteer sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Receiver {
@@ -65,7 +74,11 @@ pub(crate) struct Volunteer {
     pub(crate) holdings: Vec<Holding>,
     /// How long the origin takes to give a piece, smoothed.
     pub(crate) usual: Time,
-    /// Volunteers that were silent, and until when they are not asked.
+    /// When something last came from the origin that it lacked: what it tells others who wait.
+    pub(crate) progressed: Time,
+    /// Volunteers that have given something, and when they last did.
+    pub(crate) given: BTreeMap<u32, Time>,
+    /// Volunteers that were at fault, and until when they are not asked.
     pub(crate) passed_over: BTreeMap<u32, Time>,
     /// Whether it has been given anything for a client.
     pub(crate) is_used: bool,
@@ -84,6 +97,8 @@ impl Volunteer {
             active: BTreeSet::new(),
             holdings: (0..pieces).map(|_| holding()).collect(),
             usual: Time::ZERO,
+            progressed: Time::ZERO,
+            given: BTreeMap::new(),
             passed_over: BTreeMap::new(),
             is_used: false,
         }
@@ -96,6 +111,7 @@ impl Volunteer {
         self.line = Line::new(bits, rules.volunteer_quantum);
         self.active.clear();
         self.usual = Time::ZERO;
+        self.given.clear();
         self.passed_over.clear();
         for holding in &mut self.holdings {
             let is_kept = matches!(holding, Holding::Held) && return_with == Caches::Warm;
@@ -105,7 +121,7 @@ impl Volunteer {
         }
     }
 
-    /// How long it waits for another volunteer.
+    /// How long it waits for another volunteer that says nothing.
     pub(crate) fn patience(&self, rules: &Rules) -> Time {
         let twice = self.usual.seconds() * 2.0;
         Time::from_seconds(twice.clamp(rules.min_peer_patience, rules.max_peer_patience))

@@ -157,6 +157,40 @@ fn volunteers_that_share_ask_the_origin_once() {
 }
 
 #[test]
+fn what_volunteers_meet_at_once_crosses_a_slow_line_once() {
+    let scenario = Scenario {
+        patience_seconds: FOREVER,
+        page: vec![200_000],
+        clients: 20,
+        choice: Choice::InTurn,
+        crowd_seconds: 1.0,
+        line_bits: 160_000,
+        ..scenario(SHARED)
+    };
+    let outcome = outcome(&scenario);
+    let cost = calibration().cost(200_000).expect("measured");
+    assert_eq!(outcome.line.misses, cost.cold - cost.warm);
+    assert_eq!(outcome.pieces.peers_late, 0);
+}
+
+#[test]
+fn nobody_waits_for_ever_for_what_others_are_to_get() {
+    let scenario = Scenario {
+        patience_seconds: FOREVER,
+        page: vec![200_000],
+        clients: 20,
+        choice: Choice::InTurn,
+        crowd_seconds: 1.0,
+        // A piece takes 137 s, its first packet 12 s.
+        line_bits: 1_000,
+        ..scenario(SHARED)
+    };
+    let outcome = outcome(&scenario);
+    assert_eq!(outcome.served, 20);
+    assert!(outcome.pieces.peers_late > 0);
+}
+
+#[test]
 fn volunteers_that_wait_in_vain_for_others_ask_the_origin() {
     let mut scenario = Scenario {
         patience_seconds: FOREVER,

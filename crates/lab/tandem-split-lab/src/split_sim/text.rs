@@ -260,8 +260,10 @@ fn model(scenario: &Scenario, calibrated: &Calibrated) -> String {
          **As the programs do it** (docs/splitting.md and the code): the origin's places ({origin_places}; HTTPS has as many \
          here) and a volunteer's ({volunteer_places}); two owners for each piece of {piece} bytes, by rendezvous hashing over \
          the members; the first {ahead} pieces of a megabyte with its list; {min_patience} to {max_patience} s of patience with \
-         another volunteer, twice as long as the origin usually takes, then the origin is asked; who was silent is not asked \
-         for {passed} s; a volunteer that has gone leaves DNS after {unlisted} s and the members' list after {forgotten} s, one \
+         another volunteer that says nothing, twice as long as the origin usually takes, then the origin is asked; one that \
+         fetches from the origin is waited for as long as something comes to it each {next_word} s, {word} s if it gives \
+         nothing and {wait} s for one piece; who was silent is not asked for {passed} s, who was waited for in vain for \
+         {promised} s; a volunteer that has gone leaves DNS after {unlisted} s and the members' list after {forgotten} s, one \
          that has come is in DNS after {listed} s.\n\n\
          **Assumed**, and no more than plausible:\n\n\
          - Clients come at any moment of the crowd's time with equal probability. Each waits for the whole page, \
@@ -296,7 +298,11 @@ fn model(scenario: &Scenario, calibrated: &Calibrated) -> String {
         ahead = rules.pieces_with_list,
         min_patience = rules.min_peer_patience,
         max_patience = rules.max_peer_patience,
+        next_word = rules.next_word_seconds,
+        word = rules.peer_word_seconds,
+        wait = rules.max_peer_wait_seconds,
         passed = rules.passed_over_seconds,
+        promised = rules.promised_seconds,
         unlisted = rules.unlisted_after_seconds,
         forgotten = rules.forgotten_after_seconds,
         listed = rules.listed_after_seconds,

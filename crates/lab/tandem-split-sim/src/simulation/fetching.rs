@@ -4,7 +4,7 @@ use super::Simulation;
 use crate::events::Event;
 use crate::model::{Delivery, Sharing};
 use crate::time::Time;
-use crate::volunteer::{Attempt, Coming, Gift, Holding, Receiver, Session};
+use crate::volunteer::{Asked, Attempt, Coming, Gift, Holding, Receiver, Session};
 
 impl Simulation<'_> {
     pub(super) fn fetch_for_client(&mut self, by: u32, piece: u32, attempt: Attempt) {
@@ -20,9 +20,15 @@ impl Simulation<'_> {
         let rules = &self.scenario.rules;
         let asked = self.now + Time::from_seconds(rules.peer_seconds);
         let late = self.now + self.volunteers[by as usize].patience(rules);
-        let by = session;
+        let (by, at) = (session, self.now);
         self.events.push(asked, Event::AskPeer { by, owner, piece });
-        self.events.push(late, Event::PeerLate { by, owner, piece });
+        let question = Asked {
+            by,
+            owner,
+            piece,
+            at,
+        };
+        self.events.push(late, Event::PeerLate(question));
     }
 
     /// Whom a volunteer asks before the origin.
@@ -84,7 +90,10 @@ impl Simulation<'_> {
         }
     }
 
-    pub(super) fn peer_is_late(&mut self, by: Session, owner: u32, piece: u32) {
+    pub(super) fn peer_is_late(&mut self, question: Asked) {
+        let Asked {
+            by, owner, piece, ..
+        } = question;
         if !self.is_current(by) {
             return;
         }
@@ -94,14 +103,58 @@ impl Simulation<'_> {
         if coming.asked_origin.is_some() {
             return;
         }
+        let rules = &self.scenario.rules;
+        let (passed_over, promised) = (rules.passed_over_seconds, rules.promised_seconds);
+        let fault = match self.promise(question) {
+            Promise::HoldsUntil(later) => {
+                return self.events.push(later, Event::PeerLate(question));
+            }
+            Promise::IsUsedUp => Some(promised),
+            Promise::None if !self.volunteers[owner as usize].is_there => Some(passed_over),
+            Promise::None => None,
+        };
         self.outcome.pieces.peers_late += 1;
-        if !self.volunteers[owner as usize].is_there {
-            let seconds = self.scenario.rules.passed_over_seconds;
+        if let Some(seconds) = fault {
             let until = self.now + Time::from_seconds(seconds);
             let passed_over = &mut self.volunteer(by.volunteer).passed_over;
             passed_over.insert(owner, until);
         }
         self.ask_origin(by, piece);
+    }
+
+    /// What an owner that waits for the origin says of that is worth.
+    fn promise(&mut self, question: Asked) -> Promise {
+        let Asked {
+            by,
+            owner,
+            piece,
+            at,
+        } = question;
+        let now = self.now;
+        if !self.volunteers[owner as usize].is_there {
+            return Promise::None;
+        }
+        let Holding::Coming(coming) = self.holding(owner, piece) else {
+            return Promise::None;
+        };
+        let Some(asked_origin) = coming.asked_origin else {
+            return Promise::None;
+        };
+        let rules = &self.scenario.rules;
+        let after = |time: Time, seconds| time + Time::from_seconds(seconds);
+        let progressed = self.volunteers[owner as usize].progressed.max(asked_origin);
+        let next_word = after(progressed, rules.next_word_seconds);
+        let given = self.volunteers[by.volunteer as usize].given.get(&owner);
+        let given = given.copied().unwrap_or(at).max(at);
+        let enough =
+            after(given, rules.peer_word_seconds).min(after(at, rules.max_peer_wait_seconds));
+        if next_word.min(enough) > now {
+            Promise::HoldsUntil(next_word.min(enough))
+        } else if next_word > now {
+            Promise::IsUsedUp
+        } else {
+            Promise::None
+        }
     }
 
     pub(super) fn give(&mut self, from: u32, to: Session, piece: u32) {
@@ -132,7 +185,10 @@ impl Simulation<'_> {
                     self.volunteer(at.volunteer).learn(now.since(asked));
                 }
             }
-            Giver::Peer => self.outcome.pieces.from_peers += 1,
+            Giver::Peer(owner) => {
+                self.outcome.pieces.from_peers += 1;
+                self.volunteer(at.volunteer).given.insert(owner, now);
+            }
         }
         for to in coming.peers {
             self.give(at.volunteer, to, piece);
@@ -153,5 +209,16 @@ impl Simulation<'_> {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Giver {
     Origin,
-    Peer,
+    Peer(u32),
+}
+
+/// Whether to wait on for an owner that says that something is coming.
+#[derive(Debug, Clone, Copy)]
+enum Promise {
+    /// At least until then.
+    HoldsUntil(Time),
+    /// It says so, and has been waited for long enough.
+    IsUsedUp,
+    /// It does not say so, or has not for too long.
+    None,
 }

@@ -35,7 +35,10 @@ impl Simulation<'_> {
         match what {
             Job::Whole(_) => line.https += bytes,
             Job::Proof(_) => line.proofs += bytes,
-            Job::Piece { .. } => line.misses += bytes,
+            Job::Piece { by, .. } => {
+                line.misses += bytes;
+                self.volunteers[by.volunteer as usize].progressed = self.now;
+            }
         }
         if is_last {
             match what {
@@ -83,7 +86,9 @@ impl Simulation<'_> {
         if is_last {
             match what {
                 Gift::Body(attempt) => self.done(attempt),
-                Gift::Piece { to, piece } => self.arrived(to, piece, Giver::Peer),
+                Gift::Piece { to, piece } => {
+                    self.arrived(to, piece, Giver::Peer(session.volunteer));
+                }
             }
         }
     }
