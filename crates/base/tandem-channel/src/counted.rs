@@ -1,6 +1,7 @@
-//! A socket that adds up what is written to it.
+//! A socket that adds up what is written to it and what is read from it.
 //!
-//! Is not: a limit. It counts what the system's call took, headers of TCP and IP not among it.
+//! Is not: a limit. It counts what the system's calls took and gave, headers of TCP and IP not
+//! among it. What is read is counted before it is a whole record of TLS.
 
 use std::io;
 use std::pin::Pin;
@@ -16,11 +17,12 @@ use tokio::net::TcpStream;
 pub struct Counted {
     stream: TcpStream,
     sent: Arc<AtomicU64>,
+    came: Arc<AtomicU64>,
 }
 
 impl Counted {
-    pub(crate) fn new(stream: TcpStream, sent: Arc<AtomicU64>) -> Self {
-        Self { stream, sent }
+    pub(crate) fn new(stream: TcpStream, sent: Arc<AtomicU64>, came: Arc<AtomicU64>) -> Self {
+        Self { stream, sent, came }
     }
 
     fn count(&self, written: &Poll<io::Result<usize>>) {
@@ -36,7 +38,11 @@ impl AsyncRead for Counted {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        let len = buf.filled().len() - before;
+        self.came.fetch_add(len as u64, Ordering::Relaxed);
+        read
     }
 }
 

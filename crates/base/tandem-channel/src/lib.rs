@@ -43,6 +43,8 @@ use counted::Counted;
 
 /// The client's end of a channel.
 pub type ClientChannel = client::TlsStream<TcpStream>;
+/// The client's end of one on which it is counted what comes.
+pub type CountedChannel = client::TlsStream<Counted>;
 /// The server's end of a channel.
 pub type ServerChannel = server::TlsStream<Counted>;
 
@@ -75,8 +77,22 @@ impl Connector {
     /// The connection fails, or the other end is not the one that is pinned.
     pub async fn open(&self, stream: TcpStream) -> io::Result<ClientChannel> {
         stream.set_nodelay(true)?;
-        let name = ServerName::try_from(SERVER_NAME).map_err(io::Error::other)?;
-        self.tls.connect(name, stream).await
+        self.tls.connect(server_name()?, stream).await
+    }
+
+    /// The same; what is read from the connection is added to `came`, byte by byte and not only
+    /// when a record is whole.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub async fn open_counted(
+        &self,
+        stream: TcpStream,
+        came: Arc<AtomicU64>,
+    ) -> io::Result<CountedChannel> {
+        stream.set_nodelay(true)?;
+        let counted = Counted::new(stream, Arc::default(), came);
+        self.tls.connect(server_name()?, counted).await
     }
 }
 
@@ -113,8 +129,13 @@ impl Acceptor {
     /// The connection fails, or the other end is not admitted.
     pub async fn open(&self, stream: TcpStream, sent: Arc<AtomicU64>) -> io::Result<ServerChannel> {
         stream.set_nodelay(true)?;
-        self.tls.accept(Counted::new(stream, sent)).await
+        let counted = Counted::new(stream, sent, Arc::default());
+        self.tls.accept(counted).await
     }
+}
+
+fn server_name() -> io::Result<ServerName<'static>> {
+    ServerName::try_from(SERVER_NAME).map_err(io::Error::other)
 }
 
 /// The key that the client has shown.

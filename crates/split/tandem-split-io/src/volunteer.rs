@@ -17,6 +17,7 @@ mod fetch;
 mod guide;
 mod link;
 mod numbers;
+mod patience;
 mod peers;
 mod ready;
 mod session;

@@ -16,6 +16,7 @@
 //!  0x54  "T"   taken        bytes (8)
 //!  0x45  "E"   end          nothing
 //!  0x4f  "O"   over         nothing
+//!  0x43  "C"   coming       nothing
 //! ```
 //!
 //! Stub and key-expose are figures 3-2 and 3-3 of the thesis; the suite, the encodings 3 and 4, and
@@ -26,8 +27,9 @@
 //! never arrive. Since version 2 either side of a connection says how much of the other's has been
 //! taken, and the volunteer says when its client has ended ([`crate::credit`]). Since version 3 a
 //! channel carries one client after the other: each side ends what it has to say of a client by an
-//! over, and then the volunteer greets again. Either is authenticated and encrypted by what carries
-//! it; nothing here is.
+//! over, and then the volunteer greets again. Since version 4 a volunteer that is asked by another
+//! says on their channel of misses that answers to it are coming from the origin. Either is
+//! authenticated and encrypted by what carries it; nothing here is.
 //!
 //! Is: reading and writing of one message ([`Message::read`]) and of a stream ([`Decoder`]). Is
 //! not: what a message means for a connection ([`crate::splice`]).
@@ -128,6 +130,7 @@ mod kind {
     pub(super) const TAKEN: u8 = b'T';
     pub(super) const END: u8 = b'E';
     pub(super) const OVER: u8 = b'O';
+    pub(super) const COMING: u8 = b'C';
 }
 
 /// What a message's first byte says it is.
@@ -144,6 +147,7 @@ enum Kind {
     Taken,
     End,
     Over,
+    Coming,
 }
 
 impl Kind {
@@ -158,6 +162,7 @@ impl Kind {
             kind::TAKEN => Some(Self::Taken),
             kind::END => Some(Self::End),
             kind::OVER => Some(Self::Over),
+            kind::COMING => Some(Self::Coming),
             stub if stub & STUB != 0 => RecordType::from_u8(stub & !STUB).map(Self::Stub),
             verbatim => RecordType::from_u8(verbatim).map(Self::Verbatim),
         }
@@ -174,7 +179,7 @@ impl Kind {
             Self::Found => miss::MAX_FOUND_LEN,
             Self::ListPart => miss::MAX_LIST_PART_LEN,
             Self::Taken => progress::TAKEN_LEN,
-            Self::End | Self::Over => 0,
+            Self::End | Self::Over | Self::Coming => 0,
         }
     }
 }
@@ -222,6 +227,7 @@ impl<'a> Message<'a> {
             Kind::Taken => Self::Progress(Progress::parse_taken(body)?),
             Kind::End => Self::Progress(Progress::End),
             Kind::Over => Self::Progress(Progress::Over),
+            Kind::Coming => Self::Progress(Progress::Coming),
         };
         Ok(Read::Whole(message, length))
     }
@@ -265,7 +271,8 @@ fn header(bytes: &[u8]) -> Result<Option<(Kind, usize)>, Malformed> {
         | Kind::Absent
         | Kind::Taken
         | Kind::End
-        | Kind::Over => version == VERSION,
+        | Kind::Over
+        | Kind::Coming => version == VERSION,
     };
     if !right {
         return Err(Malformed::Version(u16::from_be_bytes(version)));

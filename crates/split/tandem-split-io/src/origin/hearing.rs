@@ -175,7 +175,8 @@ impl Ear {
             | Message::Miss(_)
             | Message::Found(_)
             | Message::ListPart(_)
-            | Message::Absent(_) => None,
+            | Message::Absent(_)
+            | Message::Progress(Progress::Coming) => None,
         }
     }
 }

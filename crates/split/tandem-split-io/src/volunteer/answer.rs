@@ -1,6 +1,8 @@
 //! What other volunteers of the site ask this one for: answers out of its cache, or from the
 //! origin.
 //!
+//! Who has to wait for the origin is told so, or would ask it as well (`patience`).
+//!
 //! Is not: for strangers: who is no member gets no channel. Nor does a question go on to a third
 //! volunteer, so that none can go in a circle.
 //!
@@ -12,12 +14,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tandem_split::message::{Absent, Channel, Found, Message, Miss, Side, list_parts};
+use tandem_split::message::{
+    Absent, Channel, Found, Greeting, Message, Miss, Progress, Side, list_parts,
+};
 use tandem_split::{Decoder, Error};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Shared;
 use super::cache::Thing;
@@ -33,6 +37,11 @@ const GREETING: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(90);
 /// How long an answer may take to be read.
 const STALL: Duration = Duration::from_secs(60);
+/// After so long it is said that the answer is still to come: before the patience of whoever asks
+/// is over, and after a cache on disk has answered.
+const FIRST_WORD: Duration = Duration::from_millis(250);
+/// And after so long again, if something has come.
+const NEXT_WORD: Duration = Duration::from_secs(2);
 /// Questions of one volunteer that are looked into at a time.
 const AT_ONCE: usize = 64;
 /// Questions of one volunteer that may wait. It asks for eight chunks along with a list at most.
@@ -70,6 +79,9 @@ pub(super) async fn serve(
         members: members.clone(),
         io,
         decoder,
+        greeting,
+        next_word: Instant::now(),
+        told: None,
         pending: VecDeque::new(),
         gets: JoinSet::new(),
         place,
@@ -82,6 +94,11 @@ struct Questions {
     members: Members,
     io: ServerChannel,
     decoder: Decoder,
+    greeting: Greeting,
+    /// When it is next to be said that answers are coming.
+    next_word: Instant,
+    /// What had come from the origin when that was last said.
+    told: Option<u64>,
     pending: VecDeque<Question>,
     gets: JoinSet<(Miss, Option<Thing>)>,
     place: Place,
@@ -96,12 +113,16 @@ impl Questions {
             while self.gets.len() < AT_ONCE
                 && let Some(question) = self.pending.pop_front()
             {
+                if self.gets.is_empty() {
+                    (self.next_word, self.told) = (Instant::now() + FIRST_WORD, None);
+                }
                 let fetcher = Arc::clone(&self.shared.fetcher);
                 self.gets
                     .spawn(async move { (question.miss, fetcher.get_for_peer(question).await) });
             }
             let has_room = self.pending.is_empty() && self.gets.len() < AT_ONCE;
             let is_idle = self.gets.is_empty();
+            let is_coming = !is_idle && self.greeting.tells_coming();
             tokio::select! {
                 read = self.io.read(&mut buffer), if has_room => match read? {
                     0 => return Ok(()),
@@ -119,6 +140,7 @@ impl Questions {
                         self.answer(miss, thing).await?;
                     }
                 }
+                () = sleep_until(self.next_word), if is_coming => self.say_coming().await?,
                 () = sleep(IDLE), if is_idle => return Ok(()),
             }
         }
@@ -150,6 +172,19 @@ impl Questions {
         }
     }
 
+    /// Says that what is asked for is coming, if that is so.
+    async fn say_coming(&mut self) -> io::Result<()> {
+        self.next_word = Instant::now() + NEXT_WORD;
+        let came = Some(self.shared.fetcher.came());
+        if self.told == came {
+            return Ok(());
+        }
+        self.told = came;
+        let mut out = Vec::new();
+        Message::Progress(Progress::Coming).write(&mut out);
+        self.write(&out).await
+    }
+
     async fn answer(&mut self, miss: Miss, thing: Option<Thing>) -> io::Result<()> {
         let mut out = Vec::new();
         match thing {
@@ -173,9 +208,13 @@ impl Questions {
             }
             None => Message::Absent(Absent(miss)).write(&mut out),
         }
+        self.write(&out).await
+    }
+
+    async fn write(&mut self, out: &[u8]) -> io::Result<()> {
         self.shared.allowance.take(out.len()).await;
         timeout(STALL, async {
-            self.io.write_all(&out).await?;
+            self.io.write_all(out).await?;
             self.io.flush().await
         })
         .await?

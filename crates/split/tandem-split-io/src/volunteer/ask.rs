@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tandem_split::message::{Channel, Encodings, Greeting, Message, Miss, Side};
+use tandem_split::message::{Channel, Encodings, Greeting, Message, Miss, Progress, Side};
 use tandem_split::{Decoder, List, ObjectName};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::sync::{mpsc, watch};
@@ -23,11 +23,12 @@ use tokio::time::{Instant, timeout};
 use super::cache::{Cache, Thing, list_key, payload_key};
 use super::disk::Key;
 use super::link::Link;
+use super::patience::Heard;
 use super::sharing::Directory;
-use tandem_channel::ClientChannel;
+use tandem_channel::CountedChannel;
 use tandem_daemon::metrics::Number;
 
-/// How long a thing may take while nothing else comes either. Then its clients' connections fail,
+/// How long a thing may take while nothing at all comes. Then its clients' connections fail,
 /// and those who ask next start anew.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a channel without a question stays open.
@@ -69,6 +70,9 @@ struct Waiting {
     /// Chunks that were asked for together with their list, which says what they are.
     ahead: Mutex<HashMap<ObjectName, (u32, u32)>>,
     answered: AtomicU64,
+    heard: Mutex<Heard>,
+    /// Bytes that have come.
+    came: Arc<AtomicU64>,
     /// How long an answer takes, smoothed.
     usual: Mutex<Duration>,
     received: Number,
@@ -90,6 +94,8 @@ impl Asker {
             things: Mutex::default(),
             ahead: Mutex::default(),
             answered: AtomicU64::new(0),
+            heard: Mutex::default(),
+            came: Arc::default(),
             usual: Mutex::default(),
             received,
         });
@@ -123,14 +129,14 @@ impl Asker {
             }
         };
         loop {
-            let before = self.answered();
+            let before = self.came();
             match timeout(PATIENCE, outcome.wait_for(Option::is_some)).await {
                 Ok(Ok(outcome)) => return outcome.clone().unwrap_or(Err(Lack::Unreachable)),
                 // Nobody told.
                 Ok(Err(_)) => return Err(Lack::Unreachable),
                 // It stands behind others on a thin line: what was given up would cross in vain,
                 // and be asked for again.
-                Err(_) if self.answered() != before => {}
+                Err(_) if self.came() != before => {}
                 Err(_) => {
                     self.waiting.tell(key, Err(Lack::Unreachable));
                     return Err(Lack::Unreachable);
@@ -148,6 +154,21 @@ impl Asker {
     /// at all.
     pub(super) fn answered(&self) -> u64 {
         self.waiting.answered.load(Ordering::Relaxed)
+    }
+
+    /// Whoever waits is told that nothing will come: somebody else can be asked.
+    pub(super) fn give_up(&self) {
+        self.waiting.tell_all(Lack::Unreachable);
+    }
+
+    /// How many bytes have come, also of what is not whole yet: progress.
+    pub(super) fn came(&self) -> u64 {
+        self.waiting.came.load(Ordering::Relaxed)
+    }
+
+    /// What has been heard that is a reason to wait on.
+    pub(super) fn heard(&self) -> Heard {
+        *self.waiting.heard()
     }
 
     /// How long an answer takes of late.
@@ -180,6 +201,7 @@ impl Waiting {
         }
         if let Some(awaited) = self.lock().remove(&key) {
             if answer.is_ok() {
+                self.heard().given = Some(Instant::now());
                 let mut usual = self.usual.lock().unwrap_or_else(PoisonError::into_inner);
                 let took = awaited.since.elapsed();
                 // Jacobson's gain: an eighth of what is new.
@@ -248,6 +270,10 @@ impl Waiting {
         }
     }
 
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Awaited>> {
         self.things.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -271,7 +297,8 @@ async fn ask_over_one(
     questions: &mut mpsc::UnboundedReceiver<Miss>,
     first: Miss,
 ) -> Result<(), Lack> {
-    let channel = link.open().await.map_err(|error| {
+    let channel = link.open_counted(Arc::clone(&waiting.came)).await;
+    let channel = channel.map_err(|error| {
         tracing::debug!(%error, "no channel of misses");
         Lack::Unreachable
     })?;
@@ -285,7 +312,7 @@ async fn ask_over_one(
 }
 
 async fn write_questions(
-    mut to: WriteHalf<ClientChannel>,
+    mut to: WriteHalf<CountedChannel>,
     asked: Greeting,
     first: Miss,
     questions: &mut mpsc::UnboundedReceiver<Miss>,
@@ -309,7 +336,7 @@ async fn write_questions(
 
 async fn read_answers(
     waiting: &Waiting,
-    mut from: ReadHalf<ClientChannel>,
+    mut from: ReadHalf<CountedChannel>,
     asked: Greeting,
 ) -> Result<(), Lack> {
     let mut answers = Answers {
@@ -319,6 +346,7 @@ async fn read_answers(
     };
     let mut buffer = vec![0; 64 << 10];
     loop {
+        let came = waiting.came.load(Ordering::Relaxed);
         match timeout(IDLE, from.read(&mut buffer)).await {
             Ok(Ok(len @ 1..)) => {
                 waiting.received.add(len as u64);
@@ -331,6 +359,8 @@ async fn read_answers(
             Err(_) if waiting.is_idle() => return Ok(()),
             // Whoever asked has asked since the last byte came.
             Err(_) if !waiting.has_waited(IDLE) => {}
+            // A record is not whole yet.
+            Err(_) if waiting.came.load(Ordering::Relaxed) != came => {}
             Err(_) => return Err(Lack::Unreachable),
         }
     }
@@ -384,12 +414,15 @@ impl Answers {
                             waiting.tell(list_key(object), Err(Lack::Absent));
                         }
                     },
+                    Message::Progress(Progress::Coming) => {
+                        waiting.heard().coming = Some(Instant::now());
+                    }
                     // The decoder lets none of these through on this channel.
                     Message::Verbatim(_)
                     | Message::Stub(_)
                     | Message::KeyExpose(_)
                     | Message::Miss(_)
-                    | Message::Progress(_) => {}
+                    | Message::Progress(Progress::Taken(_) | Progress::End | Progress::Over) => {}
                 }
             }
             if bytes.is_empty() {

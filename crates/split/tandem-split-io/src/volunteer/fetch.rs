@@ -8,7 +8,6 @@
 //! else.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tandem_split::Want;
 use tandem_split::message::Miss;
@@ -16,13 +15,9 @@ use tandem_split::message::Miss;
 use super::ask::Asker;
 use super::cache::{Cache, Thing, list_key, payload_key};
 use super::disk::Key;
+use super::patience;
 use super::peers::Peers;
 
-/// How long other volunteers may take, all together, for one thing; longer where the origin itself
-/// is slow.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Never longer than this.
-const MAX_PATIENCE: Duration = Duration::from_secs(10);
 /// Chunks that are asked for with their list, before it is known which of them are here: what is
 /// small then comes in one crossing, and a line of 1.7 Mbit/s is busy for 600 ms. At most as much
 /// is fetched in vain, of each megabyte in which something has changed. Where there are other
@@ -77,12 +72,18 @@ impl Fetcher {
             return Some(thing);
         }
         // What the origin is sending already is nobody else's to give.
+        let silence = patience::with_silence(self.origin.usual());
         if !self.origin.awaits(key)
-            && let Some(thing) = self.peers.get(key, miss, self.patience()).await
+            && let Some(thing) = self.peers.get(key, miss, silence).await
         {
             return Some(thing);
         }
         self.origin.get(key, miss).await.ok()
+    }
+
+    /// How much has come of what the origin was asked for.
+    pub(super) fn came(&self) -> u64 {
+        self.origin.came()
     }
 
     /// What another volunteer has missed.
@@ -113,12 +114,6 @@ impl Fetcher {
         }
         // It may have come meanwhile.
         self.cache.at_hand(key)
-    }
-
-    /// A volunteer that has to ask the origin first is not silent before the origin would have
-    /// answered.
-    fn patience(&self) -> Duration {
-        (self.origin.usual() * 2).clamp(PATIENCE, MAX_PATIENCE)
     }
 }
 

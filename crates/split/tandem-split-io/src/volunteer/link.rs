@@ -6,15 +6,17 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tandem_barnraising::Peer;
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::error::SplitIoError;
 use crate::greet::SPLIT;
-use tandem_channel::{ChannelKey, ClientChannel, Connector, Pin, dial};
+use tandem_channel::{ChannelKey, ClientChannel, Connector, CountedChannel, Pin, dial};
 
 /// How long opening a channel may take, all addresses together.
 const OPEN: Duration = Duration::from_secs(15);
@@ -63,16 +65,21 @@ impl Link {
     /// A new channel.
     pub(super) async fn open(&self) -> io::Result<ClientChannel> {
         let target = self.lock().clone();
-        let opened = async {
-            let stream = match &target.to {
-                To::Host(host) => dial(&**host, OPEN).await?,
-                To::Addresses(addresses) => dial(&**addresses, OPEN).await?,
-            };
+        in_time(async {
+            let stream = target.dialled().await?;
             target.connector.open(stream).await
-        };
-        timeout(OPEN, opened)
-            .await
-            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+        })
+        .await
+    }
+
+    /// The same; what comes by it is added to `came`.
+    pub(super) async fn open_counted(&self, came: Arc<AtomicU64>) -> io::Result<CountedChannel> {
+        let target = self.lock().clone();
+        in_time(async {
+            let stream = target.dialled().await?;
+            target.connector.open_counted(stream, came).await
+        })
+        .await
     }
 
     /// From the next channel on it leads there.
@@ -86,6 +93,12 @@ impl Link {
     }
 }
 
+async fn in_time<T>(opened: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    timeout(OPEN, opened)
+        .await
+        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+}
+
 impl Target {
     fn new(to: &str, key: &ChannelKey, pin: Pin) -> Result<Self, SplitIoError> {
         check_address(to)?;
@@ -94,6 +107,13 @@ impl Target {
             to: To::Host(to.into()),
             connector,
         })
+    }
+
+    async fn dialled(&self) -> io::Result<TcpStream> {
+        match &self.to {
+            To::Host(host) => dial(&**host, OPEN).await,
+            To::Addresses(addresses) => dial(&**addresses, OPEN).await,
+        }
     }
 }
 

@@ -1,13 +1,13 @@
 //! The other volunteers, as somebody to ask before the origin.
 //!
-//! Is not: trusted, nor waited for long: what they say is checked, and who does not answer is
-//! passed over for a while.
+//! Is not: trusted: what they say is checked, and who does not answer is passed over for a while.
 //!
-//! Invariants: all of them together cost one thing at most the patience that is given; who was at
-//! fault is not asked again until his time is up, and each fault in a row doubles that; only
-//! members are asked.
+//! Invariants: those that say nothing cost one thing at most the patience that is given, all
+//! together, and one that says that it is coming what [`patience`] says; who was at fault is not
+//! asked again until his time is up, and each fault in a row doubles that; only members are asked.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,10 +15,11 @@ use tandem_barnraising::{Peer, PublicKey};
 use tandem_split::message::Miss;
 use tokio::time::{Instant, timeout_at};
 
-use super::ask::{Arrivals, Asker, Lack};
+use super::ask::{Answer, Arrivals, Asker, Lack};
 use super::cache::Thing;
 use super::disk::Key;
 use super::link::Link;
+use super::patience::{self, Late};
 use super::sharing::Members;
 use tandem_channel::{ChannelKey, KeyName, Pin};
 use tandem_daemon::metrics::Number;
@@ -27,6 +28,9 @@ use tandem_daemon::metrics::Number;
 const FAULT: Duration = Duration::from_secs(10);
 /// How long who answers wrongly is.
 const WRONG: Duration = Duration::from_secs(600);
+/// How long who says that something is coming, and does not give it, is: ten times what that has
+/// cost, and five where it gave other things.
+const PROMISED: Duration = Duration::from_secs(300);
 /// Most doublings of [`FAULT`]: ten minutes.
 const DOUBLINGS: u32 = 6;
 /// So many things that somebody did not give in time, while he gave others, are a fault: half of
@@ -107,13 +111,14 @@ impl Peers {
         self.arrivals.directory.holds(&key.digest);
     }
 
-    /// Asks those who should have it, one after the other, until one gives it or the time is up.
-    /// What comes with a list is waited for before anybody else is asked.
-    pub(super) async fn get(&self, key: Key, miss: Miss, patience: Duration) -> Option<Thing> {
+    /// Asks those who should have it, one after the other, until one gives it or the time is up,
+    /// which is `silence` for those that say nothing. What comes with a list is waited for before
+    /// anybody else is asked.
+    pub(super) async fn get(&self, key: Key, miss: Miss, silence: Duration) -> Option<Thing> {
         if self.are_none() {
             return None;
         }
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + silence;
         if let Some(member) = self.coming_from(key) {
             match self.ask(&member, key, miss, deadline).await {
                 Asked::Got(thing) => return Some(thing),
@@ -125,6 +130,10 @@ impl Peers {
         for member in timeout_at(deadline, holders).await.ok()? {
             // What is one's own to have is got from the origin, or nobody would.
             if member.key.0 == self.own.name().bytes() {
+                return None;
+            }
+            // Somebody before it was waited for longer.
+            if Instant::now() >= deadline {
                 return None;
             }
             match self.ask(&member, key, miss, deadline).await {
@@ -141,8 +150,8 @@ impl Peers {
         let Some(asker) = self.asker(member) else {
             return Asked::InVain;
         };
-        let answered = asker.answered();
-        match timeout_at(deadline, asker.get(key, miss)).await {
+        let (asked, answered) = (Instant::now(), asker.answered());
+        match in_time(&asker, key, miss, asked, deadline).await {
             Ok(Ok(thing)) => {
                 self.numbers.hits.add(1);
                 self.has_answered(member);
@@ -154,7 +163,11 @@ impl Peers {
                 self.numbers.wrong.add(1);
                 self.pass_over(member, Some(WRONG));
             }
-            Err(_) => {
+            Err(Late::Promising) => {
+                self.pass_over(member, Some(PROMISED));
+                return Asked::TooLate;
+            }
+            Err(Late::Silent) => {
                 // Who answers others is slow, and not silent: he may be waiting for the origin
                 // himself. Up to a point.
                 if asker.answered() == answered || self.is_late_again(member) {
@@ -241,13 +254,37 @@ impl Peers {
         let time = time.unwrap_or(FAULT * (1 << peer.faults.min(DOUBLINGS)));
         peer.faults += 1;
         (peer.late, peer.good) = (0, 0);
-        peer.asker = None;
+        if let Some(asker) = peer.asker.take() {
+            asker.give_up();
+        }
         peer.passed_over_until = Some(Instant::now() + time);
         tracing::info!(key = %member.key, seconds = time.as_secs(), "another volunteer is at fault and is passed over");
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<PublicKey, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What comes of asking, as long as there is a reason to wait for it.
+async fn in_time(
+    asker: &Asker,
+    key: Key,
+    miss: Miss,
+    asked: Instant,
+    deadline: Instant,
+) -> Result<Answer, Late> {
+    let mut question = pin!(asker.get(key, miss));
+    let (mut until, _) = patience::until(asked, deadline, asker.heard());
+    loop {
+        if let Ok(answer) = timeout_at(until, &mut question).await {
+            return Ok(answer);
+        }
+        let (later, late) = patience::until(asked, deadline, asker.heard());
+        if later <= until {
+            return Err(late);
+        }
+        until = later;
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tandem_barnraising::{Peer, PublicKey};
+use tandem_channel::KeyName;
 use tandem_daemon::metrics::Number;
 use tandem_split_io::volunteer::{self, Placement, Volunteer};
 use tokio::runtime::Runtime;
@@ -33,13 +34,23 @@ impl Helper {
 
     /// The same, which others ask there.
     pub(crate) fn start_at(site: &Site, cache: Option<PathBuf>, peers: SocketAddr) -> Self {
+        Self::behind(site.to_origin.address, site.origin_key, cache, peers)
+    }
+
+    /// The same with another way to an origin.
+    pub(crate) fn behind(
+        origin: SocketAddr,
+        key: KeyName,
+        cache: Option<PathBuf>,
+        peers: SocketAddr,
+    ) -> Self {
         let runtime = Runtime::new().expect("a runtime");
         let (members, receiver) = watch::channel(Arc::default());
         let loopback = "127.0.0.1:0".parse().expect("an address");
         let settings = volunteer::Settings {
             key: volunteer::key(cache.as_deref()).expect("a key"),
-            origin: site.to_origin.address.to_string(),
-            origin_key: Some(site.origin_key),
+            origin: origin.to_string(),
+            origin_key: Some(key),
             listen: vec![loopback],
             cache,
             cache_limit: 1 << 30,

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use tandem_barnraising::placement::OWNERS;
 use tandem_barnraising::{Peer, PublicKey};
 use tandem_channel::{Acceptor, Admission, ChannelKey, Connector, KeyName, Pin, ServerChannel};
-use tandem_split::message::{Absent, Channel, Encodings, Found, Greeting, Message, Miss, Side};
+use tandem_split::message::{
+    Absent, Channel, Encodings, Found, Greeting, Message, Miss, Progress, Side,
+};
 use tandem_split::{Decoder, Payload, PayloadName};
 use tandem_split_io::SPLIT;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -386,6 +388,128 @@ async fn keep_waiting(
         if channel.write_all(&out).await.is_err() || channel.flush().await.is_err() {
             return;
         }
+    }
+}
+
+/// Says each second that what is asked for is coming, and gives one of the chunks each ten seconds
+/// that it is asked for and has.
+async fn trickle(mut channel: ServerChannel, chunks: Arc<HashMap<PayloadName, Payload>>) {
+    let mut decoder = Decoder::new(Side::Volunteer);
+    let mut buffer = vec![0; 16 << 10];
+    let mut asked = Vec::new();
+    for tenths in 0_u32.. {
+        let mut out = Vec::new();
+        match timeout(Duration::from_millis(100), channel.read(&mut buffer)).await {
+            Ok(Ok(len @ 1..)) => assert_eq!(decoder.push(&buffer[..len]), len),
+            Ok(_) => return,
+            Err(_) => {}
+        }
+        while let Ok(Some(message)) = decoder.next_message() {
+            match message {
+                Message::Greeting(greeting) => greeting.answer(Encodings::DEFAULT).write(&mut out),
+                Message::Miss(Miss::Payload(name)) => asked.push(name),
+                Message::Miss(Miss::Object { .. }) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        let is_greeted = decoder.greeting().is_some();
+        if is_greeted && tenths % 10 == 0 {
+            Message::Progress(Progress::Coming).write(&mut out);
+        }
+        if is_greeted && tenths % 100 == 0 {
+            let given = asked.iter().position(|name| chunks.contains_key(name));
+            if let Some(name) = given.map(|at| asked.remove(at)) {
+                Message::Found(Found::new(&chunks[&name])).write(&mut out);
+            }
+        }
+        if channel.write_all(&out).await.is_err() || channel.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// How long a file takes through a volunteer whose only peer trickles, and that it is asked nothing
+/// more afterwards.
+fn trickled(chunks: HashMap<PayloadName, Payload>, len: usize) -> Duration {
+    let site = Site::new();
+    let group = helpers(&site, 1);
+    let chunks = Arc::new(chunks);
+    let hostile = Impostor::start(move |channel| trickle(channel, Arc::clone(&chunks)));
+    acquaint(&group, &[hostile.member]);
+    let start = Instant::now();
+    let path = format!("/bytes/{len}/1");
+    let mut curl = site.curl_at(group[0].address, &path);
+    assert!(ran(curl.args(PATIENT)).stdout == body(len, 1));
+    let took = start.elapsed();
+    assert!(group[0].counts("peer_failures") > 0);
+    let asked = group[0].counts("peer_misses");
+    let path = format!("/bytes/{len}/2");
+    assert!(ran(&mut site.curl_at(group[0].address, &path)).stdout == body(len, 2));
+    assert_eq!(group[0].counts("peer_misses"), asked, "for five minutes");
+    assert_eq!(group[0].counts("failed_clients"), 0);
+    took
+}
+
+/// A client that waits longer than the volunteer.
+const PATIENT: [&str; 2] = ["--max-time", "300"];
+
+#[test]
+fn who_says_that_it_is_coming_and_gives_nothing_costs_half_a_minute_once() {
+    let took = trickled(HashMap::new(), 60 * CHUNK);
+    // A list or the first chunks, and no more than one of both.
+    let range = Duration::from_secs(29)..Duration::from_secs(50);
+    assert!(range.contains(&took), "{took:?}");
+}
+
+#[test]
+fn who_gives_a_little_all_the_time_costs_a_minute_once() {
+    let len = 60 * CHUNK;
+    let chunks = body(len, 1)
+        .chunks(CHUNK)
+        .map(|chunk| Payload::new(chunk).expect("short"))
+        .map(|payload| (payload.name(), payload))
+        .collect();
+    let took = trickled(chunks, len);
+    // If it is asked for the list, too, it has given nothing by then.
+    assert!(took < Duration::from_secs(90), "{took:?}");
+}
+
+#[test]
+fn who_asks_is_told_that_the_origin_is_asked_if_it_knows_that_word() {
+    let site = Site::new();
+    // Takes connections, and says nothing.
+    let deaf = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let to_origin = deaf.local_addr().expect("bound");
+    let loopback = "127.0.0.1:0".parse().expect("an address");
+    let helper = Helper::behind(to_origin, site.origin_key, None, loopback);
+    let key = ChannelKey::fleeting().expect("random bytes");
+    let asker = member(&key, "127.0.0.1:1".parse().expect("an address"));
+    helper.members.send_replace(Arc::new([asker]));
+    let pin = Pin::to(KeyName::from_bytes(helper.member.key.0));
+    let connector = Connector::new(SPLIT, &key, pin).expect("TLS");
+    let runtime = Runtime::new().expect("a runtime");
+    for (version, word) in [(4, &b"C\x03\x03\0\0"[..]), (3, &b""[..])] {
+        let mut question = Vec::new();
+        let greeting = Greeting {
+            version,
+            ..Greeting::new(Channel::Misses, Encodings::DEFAULT)
+        };
+        greeting.write(&mut question);
+        Message::Miss(Miss::Payload(PayloadName::sha256(b"lacking"))).write(&mut question);
+        let heard = runtime.block_on(async {
+            let stream = TcpStream::connect(helper.peers).await?;
+            let mut channel = connector.open(stream).await?;
+            channel.write_all(&question).await?;
+            let mut heard = Vec::new();
+            // The second word would come later, and only if something had come from the origin.
+            let reading = channel.read_to_end(&mut heard);
+            let _ = timeout(Duration::from_secs(4), reading).await;
+            Ok::<_, std::io::Error>(heard)
+        });
+        let heard = heard.expect("a member's channel opens");
+        let (greeted, said) = heard.split_at(9);
+        assert_eq!(greeted[5], version, "{heard:?}");
+        assert_eq!(said, word, "version {version}");
     }
 }
 

@@ -77,7 +77,7 @@ impl Decoder {
                     | Message::Found(_)
                     | Message::ListPart(_)
                     | Message::Absent(_)
-                    | Message::Progress(Progress::Taken(_) | Progress::End) => {}
+                    | Message::Progress(Progress::Taken(_) | Progress::End | Progress::Coming) => {}
                 }
                 self.at += length;
                 Ok(Some(message))
@@ -148,6 +148,12 @@ fn judge(
         Message::Stub(_) | Message::KeyExpose(_) => (Some(Side::Origin), Channel::Connection),
         Message::Miss(_) => (Some(Side::Volunteer), Channel::Misses),
         Message::Found(_) | Message::ListPart(_) | Message::Absent(_) => {
+            (Some(Side::Origin), Channel::Misses)
+        }
+        Message::Progress(Progress::Coming) => {
+            if !greeting.is_some_and(|greeting| greeting.tells_coming()) {
+                return Err(Breach::Direction(kind));
+            }
             (Some(Side::Origin), Channel::Misses)
         }
         Message::Progress(_) if !greeting.is_some_and(|greeting| greeting.tells_progress()) => {

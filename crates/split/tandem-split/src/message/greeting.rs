@@ -18,8 +18,8 @@ use crate::error::{Breach, Malformed};
 use crate::read::Reader;
 
 /// The newest version that this crate knows. The first one knows no [`super::Progress`], the second
-/// no [`super::Progress::Over`].
-pub const PROTOCOL_VERSION: u8 = 3;
+/// no [`super::Progress::Over`], the third no [`super::Progress::Coming`].
+pub const PROTOCOL_VERSION: u8 = 4;
 
 /// A later version may add to its greeting, not without end.
 pub(super) const MAX_BODY_LEN: usize = 64;
@@ -117,6 +117,12 @@ impl Greeting {
     #[must_use]
     pub const fn goes_on(&self) -> bool {
         self.version >= 3 && matches!(self.channel, Channel::Connection)
+    }
+
+    /// Whether an answer that has to come from the origin first may be announced.
+    #[must_use]
+    pub const fn tells_coming(&self) -> bool {
+        self.version >= 4 && matches!(self.channel, Channel::Misses)
     }
 
     /// Whether `answer` is one to this.

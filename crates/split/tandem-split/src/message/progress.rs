@@ -1,7 +1,8 @@
-//! How far a connection has come at one side: the credit of the other.
+//! How far a connection has come at one side: the credit of the other. And that answers to misses
+//! are on their way.
 //!
 //! ```text
-//!  taken:  | bytes (8) |     end, over:  nothing
+//!  taken:  | bytes (8) |     end, over, coming:  nothing
 //! ```
 //!
 //! Is not: what is counted, and when it is said ([`crate::credit`]).
@@ -25,6 +26,9 @@ pub enum Progress {
     /// The last word about this client. Once both sides have said it, the channel is as it was at
     /// its beginning: the volunteer greets for its next client.
     Over,
+    /// On a channel of misses: whoever is asked has asked the origin, and since it last said this,
+    /// something has come from there.
+    Coming,
 }
 
 impl Progress {
@@ -43,6 +47,7 @@ impl Progress {
             }),
             Self::End => frame(out, kind::END, |_| {}),
             Self::Over => frame(out, kind::OVER, |_| {}),
+            Self::Coming => frame(out, kind::COMING, |_| {}),
         }
     }
 }

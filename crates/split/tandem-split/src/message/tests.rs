@@ -107,6 +107,7 @@ fn all() -> Vec<Vec<u8>> {
         Message::Progress(Progress::Taken(0x0102_0304_0506_0708)),
         Message::Progress(Progress::End),
         Message::Progress(Progress::Over),
+        Message::Progress(Progress::Coming),
     ]
     .iter()
     .map(written)
@@ -198,7 +199,7 @@ fn greetings_agree_on_what_both_know() {
     };
     assert_eq!(asked.accept(&other), Err(Breach::Greeting));
     // A later version may add to its greeting.
-    let longer = [0x47, 3, 3, 0, 6, 4, 1, 0, 0x18, 9, 9];
+    let longer = [0x47, 3, 3, 0, 6, 5, 1, 0, 0x18, 9, 9];
     assert_eq!(read(&longer), Ok(Message::Greeting(later)));
     let own = [0x47, 3, 3, 0, 6, 1, 1, 0, 0x18, 9, 9];
     assert_eq!(read(&own), Err(Malformed::TrailingBytes.into()));
@@ -238,7 +239,24 @@ fn a_side_says_what_is_its_own_to_say() {
         allowed(Side::Origin, connection),
         [22, 0x95, 0x97, 0x96, 0x97, 0x58, b'T', b'O']
     );
-    assert_eq!(allowed(Side::Origin, misses), b"PLA");
+    assert_eq!(allowed(Side::Origin, misses), b"PLAC");
+}
+
+#[test]
+fn nothing_is_announced_to_who_knows_only_the_third_version() {
+    for (version, is_known) in [(3, false), (4, true)] {
+        let greeting = Greeting {
+            version,
+            ..Greeting::new(Channel::Misses, Encodings::DEFAULT)
+        };
+        assert_eq!(greeting.tells_coming(), is_known);
+        let mut stream = written(&Message::Greeting(greeting));
+        Message::Progress(Progress::Coming).write(&mut stream);
+        let mut decoder = Decoder::new(Side::Origin);
+        assert_eq!(decoder.push(&stream), stream.len());
+        assert!(decoder.next_message().is_ok());
+        assert_eq!(decoder.next_message().is_ok(), is_known);
+    }
 }
 
 #[test]

@@ -90,7 +90,7 @@ impl Gate {
             | Message::Found(_)
             | Message::ListPart(_)
             | Message::Absent(_)
-            | Message::Progress(Progress::End) => {
+            | Message::Progress(Progress::End | Progress::Coming) => {
                 return Err(Breach::Greeting.into());
             }
         })
