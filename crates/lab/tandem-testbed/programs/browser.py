@@ -83,7 +83,8 @@ async (job, path, argument, limit) => {
   };
   if (job === 'show') {
     const begun = performance.now();
-    const isThere = () => document.body.textContent.includes(argument);
+    // At first a document has no body.
+    const isThere = () => document.body?.textContent.includes(argument);
     while (!isThere() && performance.now() - begun < limit) await new Promise((done) => setTimeout(done, 50));
     lines.push('shown ' + JSON.stringify(document.documentElement.outerHTML));
   } else if (job === 'open' || job === 'follow') {
