@@ -156,18 +156,22 @@ fn volunteers_that_share_ask_the_origin_once() {
     assert_eq!(pieces, 20 * outcome.pieces.from_origin);
 }
 
-#[test]
-fn what_volunteers_meet_at_once_crosses_a_slow_line_once() {
-    let scenario = Scenario {
+/// Twenty volunteers meet a new file at once, on a line of so many bits a second.
+fn at_once(line_bits: u64) -> Scenario {
+    Scenario {
         patience_seconds: FOREVER,
         page: vec![200_000],
         clients: 20,
         choice: Choice::InTurn,
         crowd_seconds: 1.0,
-        line_bits: 160_000,
+        line_bits,
         ..scenario(SHARED)
-    };
-    let outcome = outcome(&scenario);
+    }
+}
+
+#[test]
+fn what_volunteers_meet_at_once_crosses_a_slow_line_once() {
+    let outcome = outcome(&at_once(160_000));
     let cost = calibration().cost(200_000).expect("measured");
     assert_eq!(outcome.line.misses, cost.cold - cost.warm);
     assert_eq!(outcome.pieces.peers_late, 0);
@@ -175,17 +179,8 @@ fn what_volunteers_meet_at_once_crosses_a_slow_line_once() {
 
 #[test]
 fn nobody_waits_for_ever_for_what_others_are_to_get() {
-    let scenario = Scenario {
-        patience_seconds: FOREVER,
-        page: vec![200_000],
-        clients: 20,
-        choice: Choice::InTurn,
-        crowd_seconds: 1.0,
-        // A piece takes 137 s, its first packet 12 s.
-        line_bits: 1_000,
-        ..scenario(SHARED)
-    };
-    let outcome = outcome(&scenario);
+    // A piece takes 137 s, its first packet 12 s.
+    let outcome = outcome(&at_once(1_000));
     assert_eq!(outcome.served, 20);
     assert!(outcome.pieces.peers_late > 0);
 }

@@ -465,10 +465,10 @@ fn at_least<N: PartialOrd + std::fmt::Display>(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    const SMALL: &str = r#"
+    pub(crate) const SMALL: &str = r#"
         site = "www.example.org"
         listen = "127.0.0.1:8470"
         [origin]

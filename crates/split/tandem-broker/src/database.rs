@@ -651,37 +651,20 @@ mod tests {
     #[test]
     fn the_first_version_is_taken_over() {
         let folder = tempfile::tempdir().expect("a directory");
-        let path = folder.path().join("broker.sqlite");
-        let (site, row) = written(&path);
-        let first = Connection::open(&path).expect("a file");
-        first
-            .execute_batch(
-                "ALTER TABLE site DROP COLUMN accepted;
-                 CREATE TABLE m (
-                    key BLOB PRIMARY KEY NOT NULL CHECK (length(key) = 32),
-                    address TEXT NOT NULL,
-                    peers INTEGER NOT NULL,
-                    healthy INTEGER NOT NULL,
-                    joined INTEGER NOT NULL,
-                    clients INTEGER NOT NULL,
-                    sent INTEGER NOT NULL,
-                    from_origin INTEGER NOT NULL,
-                    was_clients INTEGER NOT NULL,
-                    was_sent INTEGER NOT NULL,
-                    was_from_origin INTEGER NOT NULL
-                 ) STRICT, WITHOUT ROWID;
-                 INSERT INTO m SELECT * FROM members;
-                 DROP TABLE members;
-                 ALTER TABLE m RENAME TO members;
-                 PRAGMA user_version = 1;",
-            )
+        let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
+        for path in [&first, &second] {
+            let file = Connection::open(path).expect("a file");
+            file.execute_batch(SECOND_FILE).expect("a disk");
+        }
+        let file = Connection::open(&first).expect("a file");
+        file.execute_batch("ALTER TABLE site DROP COLUMN accepted; PRAGMA user_version = 1;")
             .expect("a disk");
-        drop(first);
+        drop(file);
+        let (_, second) = Database::open(&second, &name("a.example")).expect("ours");
         for _ in 0..2 {
-            let (_, kept) = Database::open(&path, &name("a.example")).expect("ours");
-            let accepted = UnixTime(0);
-            assert_eq!(kept.site, Some(Site { accepted, ..site }));
-            assert_eq!(kept.members, [row]);
+            let (_, kept) = Database::open(&first, &name("a.example")).expect("ours");
+            assert_eq!(kept.site, second.site);
+            assert_eq!(kept.members, second.members);
         }
     }
 

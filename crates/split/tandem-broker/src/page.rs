@@ -305,11 +305,11 @@ mod tests {
     use super::*;
     use crate::keeper::Published;
 
-    #[test]
-    fn that_volunteers_may_obtain_certificates_stays_on_the_page() {
-        let snapshot = Snapshot {
+    /// A site without a volunteer.
+    fn empty() -> Snapshot {
+        Snapshot {
             published: Published {
-                site: Name::parse("www.site.org").expect("a name"),
+                site: Name::parse("www.example.org").expect("a name"),
                 healthy: Vec::new(),
                 own: Vec::new(),
             },
@@ -317,7 +317,12 @@ mod tests {
             members: Vec::new(),
             gone: Told::default(),
             pair: None,
-        };
+        }
+    }
+
+    #[test]
+    fn that_volunteers_may_obtain_certificates_stays_on_the_page() {
+        let snapshot = empty();
         let page = html(&snapshot, Safeguard::Waived);
         assert!(page.contains("ANY VOLUNTEER MAY OBTAIN"), "{page}");
         let status = json(&snapshot, Safeguard::Waived);
@@ -338,17 +343,7 @@ mod tests {
 
     #[test]
     fn how_two_brokers_do_is_shown_where_there_are_two() {
-        let mut snapshot = Snapshot {
-            published: Published {
-                site: Name::parse("www.example.org").expect("a name"),
-                healthy: Vec::new(),
-                own: Vec::new(),
-            },
-            version: 1,
-            members: Vec::new(),
-            gone: Told::default(),
-            pair: None,
-        };
+        let mut snapshot = empty();
         let page = html(&snapshot, Safeguard::Needless);
         assert!(
             !page.contains("Primary") && !page.contains("Standby"),
@@ -401,12 +396,6 @@ mod tests {
         let address = IpAddr::from([192, 0, 2, 1]);
         let shown = |told: Told| {
             let snapshot = Snapshot {
-                published: Published {
-                    site: Name::parse("www.example.org").expect("a name"),
-                    healthy: Vec::new(),
-                    own: Vec::new(),
-                },
-                version: 1,
                 members: vec![Shown {
                     key: PublicKey([1; 32]),
                     places: vec![Place {
@@ -419,8 +408,7 @@ mod tests {
                     renewed: 0,
                     told,
                 }],
-                gone: Told::default(),
-                pair: None,
+                ..empty()
             };
             html(&snapshot, Safeguard::Needless)
         };
@@ -450,13 +438,7 @@ mod tests {
             )),
             is_barred: false,
         };
-        let snapshot = Snapshot {
-            published: Published {
-                site: Name::parse("www.example.org").expect("a name"),
-                healthy: vec![[192, 0, 2, 1].into()],
-                own: Vec::new(),
-            },
-            version: 1,
+        let mut snapshot = Snapshot {
             members: vec![Shown {
                 key: PublicKey([1; 32]),
                 places: vec![
@@ -471,9 +453,9 @@ mod tests {
                 renewed: 0,
                 told: Told::default(),
             }],
-            gone: Told::default(),
-            pair: None,
+            ..empty()
         };
+        snapshot.published.healthy = vec![[192, 0, 2, 1].into()];
         let page = html(&snapshot, Safeguard::Needless);
         assert!(page.contains("sent to 1 volunteer."), "{page}");
         assert!(page.contains("<b>1<small> of 1</small></b>"), "{page}");

@@ -129,20 +129,27 @@ fn was_blocked(fetched: (Ran, String)) {
     assert!(out.is_empty(), "{out:.200}");
 }
 
+/// What a middlebox is set to that asks this server about responses.
+fn about_responses(address: &str) -> String {
+    format!("respmod = \"icap://{address}/service\"")
+}
+
+/// c-icap's content filter with these rules, written without the prefix of their names.
+fn content_filter(rules: &str) -> Option<Cicap> {
+    let rules = rules.replace("content.", "srv_content_filtering.");
+    Cicap::start("srv_content_filtering.so", &rules)
+}
+
 #[test]
 fn a_content_filter_blocks_what_it_may_only_read() {
     let rules = "content.Match Games body /games/ score=10\n\
                  content.Profile default block score{Games>5}";
-    let rules = rules.replace("content.", "srv_content_filtering.");
-    let Some(server) = Cicap::start("srv_content_filtering.so", &rules) else {
+    let Some(server) = content_filter(rules) else {
         return;
     };
     let place = Place::new();
     let web = place.server(&[]);
-    let (_box, via) = icap(
-        &place,
-        &format!("respmod = \"icap://{}/service\"", server.address),
-    );
+    let (_box, via) = icap(&place, &about_responses(&server.address));
     let via = format!("{via}=icap");
     for contexts in ["4", "1"] {
         let got = came(fetch(&place, "/", &web.address, &via, contexts), &page());
@@ -158,16 +165,12 @@ fn a_content_filter_blocks_what_it_may_only_read() {
 fn a_content_filter_replaces_words_where_it_may_write() {
     let rules = "content.Match Same body /same/g score=1 info{Other}=SIMILAR\n\
                  content.Profile default replace score{Same>0} replaceInfo=Other";
-    let rules = rules.replace("content.", "srv_content_filtering.");
-    let Some(server) = Cicap::start("srv_content_filtering.so", &rules) else {
+    let Some(server) = content_filter(rules) else {
         return;
     };
     let place = Place::new();
     let web = place.server(&[]);
-    let (_box, via) = icap(
-        &place,
-        &format!("respmod = \"icap://{}/service\"", server.address),
-    );
+    let (_box, via) = icap(&place, &about_responses(&server.address));
     let expected = page().replace("same", "SIMILAR");
     assert!(expected.len() > page().len());
     for (contexts, grants) in [("4", WRITES), ("1", "all:write")] {
@@ -235,10 +238,7 @@ fn a_long_body_is_streamed_and_a_connection_serves_for_many_messages() {
     // Its connection serves for the next message, too.
     let web = place.server(&[]);
     let counting = Counting::before(&server.address);
-    let (daemon, via) = icap(
-        &place,
-        &format!("respmod = \"icap://{}/service\"", counting.address),
-    );
+    let (daemon, via) = icap(&place, &about_responses(&counting.address));
     let via = format!("{via}={WRITES}");
     for _ in 0..3 {
         came(fetch(&place, "/", &web.address, &via, "4"), &page());
@@ -456,14 +456,14 @@ fn lengths_in_a_servers_message_are_not_believed() {
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: gzip\r\nX: y\r\n\r\n";
     let says = message("res-hdr=0, res-body=N", head, "5\r\nother\r\n0\r\n\r\n");
     let (server, asked) = fake("Preview: 0\r\n", "0\r\n\r\n", says);
-    let (_box, via) = icap(&place, &format!("respmod = \"icap://{server}/service\""));
+    let (_box, via) = icap(&place, &about_responses(&server));
     for (contexts, grants) in [("4", WRITES), ("1", "all:write")] {
         let via = format!("{via}={grants}");
         came(fetch(&place, "/", &web.address, &via, contexts), "other");
     }
     let none = message("res-hdr=0, null-body=N", head, "");
     let (server, _) = fake("Preview: 0\r\n", "0\r\n\r\n", none);
-    let (_box, via) = icap(&place, &format!("respmod = \"icap://{server}/service\""));
+    let (_box, via) = icap(&place, &about_responses(&server));
     for (contexts, grants) in [("4", WRITES), ("1", "all:write")] {
         let via = format!("{via}={grants}");
         came(fetch(&place, "/", &web.address, &via, contexts), "");
@@ -517,7 +517,7 @@ fn what_has_gone_on_is_not_replaced_and_the_end_of_a_bad_page_never_comes() {
     // It wants everything first, as a virus scanner does.
     let clean = b"ICAP/1.0 204 No Content\r\n\r\n".to_vec();
     let (server, _) = fake("", "\r\n0\r\n\r\n", clean);
-    let (_box, via) = icap(&place, &format!("respmod = \"icap://{server}/service\""));
+    let (_box, via) = icap(&place, &about_responses(&server));
     came(
         fetch(
             &place,
@@ -541,7 +541,7 @@ fn what_has_gone_on_is_not_replaced_and_the_end_of_a_bad_page_never_comes() {
     let head = "HTTP/1.1 403 Forbidden\r\n\r\n";
     let bad = message("res-hdr=0, res-body=N", head, "3\r\nNo!\r\n0\r\n\r\n");
     let (server, _) = fake("", "\r\n0\r\n\r\n", bad);
-    let (_box, via) = icap(&place, &format!("respmod = \"icap://{server}/service\""));
+    let (_box, via) = icap(&place, &about_responses(&server));
     let writes = format!("{via}={WRITES}");
     was_blocked(fetch(&place, "/long.txt", &web.address, &writes, "4"));
     // What still waits can be replaced.

@@ -190,19 +190,8 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
+    use crate::config::tests::SMALL;
     use crate::database::Database;
-
-    const CONFIG: &str = r#"
-        site = "www.example.org"
-        listen = "127.0.0.1:8470"
-        [origin]
-        address = "origin.example.org:7443"
-        key = "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"
-        [health]
-        roots = "/dev/null"
-        [pair]
-        listen = "127.0.0.1:0"
-    "#;
 
     fn key(seed: u8) -> ChannelKey {
         ChannelKey::from_seed(&[seed; 32]).expect("a key")
@@ -225,7 +214,8 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn only_who_holds_the_brokers_key_is_told_or_heard() {
         let folder = tempfile::tempdir().expect("a directory");
-        let config = Config::parse(CONFIG, Path::new("test.toml")).expect("well-formed");
+        let text = format!("{SMALL}\n[pair]\nlisten = \"127.0.0.1:0\"");
+        let config = Config::parse(&text, Path::new("test.toml")).expect("well-formed");
         let path = folder.path().join("broker.sqlite");
         let (database, kept) = Database::open(&path, &config.site).expect("a disk");
         let keeper = Keeper::new(&config, key(1), database, kept);

@@ -134,6 +134,17 @@ pub(crate) enum Harm {
     Stall,
 }
 
+impl Harm {
+    /// Those after which the connection ends by itself.
+    pub(crate) const ENDING: [Self; 5] = [
+        Self::Flip,
+        Self::Drop,
+        Self::Reorder,
+        Self::Replay,
+        Self::Truncate,
+    ];
+}
+
 /// A way to the volunteer on which the server's records are harmed.
 pub(crate) fn harmful(to: SocketAddr, harm: Harm) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");

@@ -52,14 +52,7 @@ fn gets_the_right_bytes_or_refuses(browser: Browser) {
     assert!(said.iter().any(|line| line.starts_with("secure secure")));
     assert!(said.contains(&answer(&file)), "an honest one: {said:?}");
 
-    for harm in [
-        Harm::Flip,
-        Harm::Drop,
-        Harm::Reorder,
-        Harm::Replay,
-        Harm::Truncate,
-        Harm::Stall,
-    ] {
+    for harm in Harm::ENDING.into_iter().chain([Harm::Stall]) {
         let refused = || site.origin_counts("tandem_split_origin_refused_by_clients");
         let before = (refused(), requests());
         // Where nothing more comes, it waits until it is told not to.

@@ -16,13 +16,7 @@ fn every_harm_to_the_records_is_refused_by_the_client_and_counted() {
     let whole = body(300_000, 1);
     assert!(ran(&mut site.curl(path)).stdout == whole);
     let counted = || site.origin_counts("tandem_split_origin_refused_by_clients");
-    for harm in [
-        Harm::Flip,
-        Harm::Drop,
-        Harm::Reorder,
-        Harm::Replay,
-        Harm::Truncate,
-    ] {
+    for harm in Harm::ENDING {
         let before = counted();
         let out = tried(&mut site.curl_at(harmful(site.volunteer, harm), path));
         assert!(
