@@ -214,6 +214,15 @@ struct Message {
 }
 
 impl Message {
+    /// Whether nothing that the server could still say changes what becomes of it.
+    const fn is_settled(&self) -> bool {
+        match self.fate {
+            Fate::Original | Fate::Blocked(_) => true,
+            Fate::Replaced => self.is_whole,
+            Fate::Undecided | Fate::Released | Fate::Compared => false,
+        }
+    }
+
     /// Hands on a piece of the body.
     fn feed(&mut self, data: &[u8]) {
         self.ours.update(data);
@@ -430,10 +439,16 @@ impl Way {
         });
     }
 
+    /// The oldest message of which the server still has something to say. A record can hold several
+    /// and goes as a whole, so it is not always the first that is not through.
+    fn current(&mut self) -> Option<&mut Message> {
+        self.open.iter_mut().find(|message| !message.is_settled())
+    }
+
     /// Goes on with the oldest exchange: one at a time, so that a client that asks and asks costs a
     /// server one connection. Whether anything has come of it.
     fn progress(&mut self, context: &mut TaskContext<'_>, dead: WhenDead) -> bool {
-        let Some(message) = self.open.front_mut() else {
+        let Some(message) = self.current() else {
             return false;
         };
         if let Poll::Ready(ended) = message.exchange.progress(context) {
@@ -444,7 +459,7 @@ impl Way {
 
     /// What becomes of the oldest record, once that is known.
     fn decide(&mut self, dead: WhenDead) -> Option<Verdict> {
-        if let Some(message) = self.open.front_mut() {
+        if let Some(message) = self.current() {
             let _ = message.listen(dead);
         }
         let is_pressed = self.held > HOLD;
@@ -757,3 +772,6 @@ impl Service for Icap {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! The service alone: records go in one by one, as a relay hands them over, and a local fake stands
+//! for the ICAP server.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use mctls::config::{Configuration, Context, Middlebox, Right, Terms};
+use mctls::party::{Direction, Position};
+use mctls::suite::Suite;
+use mctls_io::{Consent, Service as _, Verdict};
+use tokio::time::timeout;
+
+use super::{Icap, Rules};
+use crate::layout::contexts;
+use crate::settings::BoxSettings;
+
+/// Long enough for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const UNCHANGED: &str = "ICAP/1.0 204 No Content\r\n\r\n";
+
+/// What a fake has been asked, each message with its body.
+type Heard = Arc<Mutex<Vec<String>>>;
+
+/// A fake that says this to each whole message, and its address.
+fn fake(says: impl Fn(&str) -> String + Send + Sync + 'static) -> (String, Heard) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound").to_string();
+    let heard = Heard::default();
+    let (says, all) = (Arc::new(says), Arc::clone(&heard));
+    // It ends with the process of the test.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (says, all) = (Arc::clone(&says), Arc::clone(&all));
+            let mut stream = stream.expect("a client");
+            std::thread::spawn(move || {
+                while let Some(message) = whole(&mut stream) {
+                    let answer = match message.starts_with("OPTIONS") {
+                        true => OPTIONS.to_owned(),
+                        false => says(&message),
+                    };
+                    if !message.starts_with("OPTIONS") {
+                        all.lock().expect("no panic with it").push(message);
+                    }
+                    // Whoever has gone need not be told.
+                    let _ = stream.write_all(answer.as_bytes());
+                }
+            });
+        }
+    });
+    (address, heard)
+}
+
+const OPTIONS: &str = "ICAP/1.0 200 OK\r\nMethods: REQMOD, RESPMOD\r\nAllow: 204\r\n\
+    Encapsulated: null-body=0\r\n\r\n";
+
+/// The next message; `None` at the end of the connection.
+fn whole(stream: &mut TcpStream) -> Option<String> {
+    let mut heard = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        let text = String::from_utf8_lossy(&heard);
+        // Heads have no length of their own, and bodies come in chunks.
+        let heads = text.matches("-hdr=").count();
+        let is_whole = match text.contains("-body=") && !text.contains("null-body=") {
+            true => text.ends_with("\r\n0\r\n\r\n"),
+            false => text.matches("\r\n\r\n").count() > heads,
+        };
+        if is_whole && !text.is_empty() {
+            return Some(text.into_owned());
+        }
+        match stream.read(&mut piece) {
+            Ok(length @ 1..) => heard.extend_from_slice(&piece[..length]),
+            Ok(_) | Err(_) => return None,
+        }
+    }
+}
+
+/// An answer with this message in it, with a body in chunks or none.
+fn message(side: &str, head: &str, body: &str) -> String {
+    let part = match body {
+        "" => "null",
+        _ => side,
+    };
+    let at = head.len();
+    let body = match body {
+        "" => String::new(),
+        _ => format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()),
+    };
+    format!("ICAP/1.0 200 OK\r\nEncapsulated: {side}-hdr=0, {part}-body={at}\r\n\r\n{head}{body}")
+}
+
+/// A relay's part: records wait in order, and what goes on is noted.
+struct Relayed {
+    icap: Icap,
+    context: Context,
+    direction: Direction,
+    waiting: VecDeque<Vec<u8>>,
+    out: Vec<u8>,
+    is_blocked: bool,
+}
+
+/// With these settings, and this right in the only context.
+fn relayed(settings: &BoxSettings, right: Right, direction: Direction) -> Relayed {
+    let one = Position::new(1).expect("a position");
+    let mut contexts = contexts(1, 1).expect("a number that can be");
+    contexts[0].rights = vec![right];
+    let context = contexts[0].clone();
+    let middlebox = Middlebox {
+        name: "icap.example".into(),
+        certificate: [0; 32],
+    };
+    let configuration = Configuration {
+        suite: Suite::Aes128Gcm,
+        terms: Terms::new([0; 32], vec![middlebox], contexts).expect("good terms"),
+    };
+    let mut icap = Icap::new(&Rules::of(settings).expect("good settings"));
+    assert_eq!(icap.joined(one, &configuration), Consent::Given);
+    Relayed {
+        icap,
+        context,
+        direction,
+        waiting: VecDeque::new(),
+        out: Vec::new(),
+        is_blocked: false,
+    }
+}
+
+/// One that asks this server about requests.
+fn about_requests(address: &str, right: Right) -> Relayed {
+    let settings = BoxSettings {
+        reqmod: Some(format!("icap://{address}/s")),
+        ..BoxSettings::default()
+    };
+    relayed(&settings, right, Direction::ToServer)
+}
+
+impl Relayed {
+    /// A record comes.
+    fn give(&mut self, data: &[u8]) {
+        let verdict = self.icap.inspect(self.direction, &self.context, data);
+        if !self.waiting.is_empty() && verdict != Verdict::Block {
+            assert_eq!(verdict, Verdict::Wait, "it overtakes what waits");
+        }
+        self.waiting.push_back(data.to_vec());
+        if verdict != Verdict::Wait {
+            self.carry_out(verdict);
+        }
+    }
+
+    fn carry_out(&mut self, verdict: Verdict) {
+        let record = self.waiting.pop_front().expect("one waits");
+        match verdict {
+            Verdict::Forward => self.out.extend(record),
+            Verdict::Replace(parts) => self.out.extend(parts.concat()),
+            Verdict::Block => self.is_blocked = true,
+            Verdict::Wait => panic!("a verdict that is none"),
+        }
+    }
+
+    /// Takes what may go, without waiting.
+    fn take(&mut self) {
+        while !self.waiting.is_empty()
+            && !self.is_blocked
+            && let Some(verdict) = self.icap.decide(self.direction)
+        {
+            self.carry_out(verdict);
+        }
+    }
+
+    /// Goes on until nothing waits, and gives what has gone on.
+    async fn settled(&mut self) -> String {
+        let settled = poll_fn(|context| {
+            loop {
+                self.take();
+                if self.waiting.is_empty() || self.is_blocked {
+                    return Poll::Ready(());
+                }
+                if self.icap.progress(context).is_pending() {
+                    return Poll::Pending;
+                }
+            }
+        });
+        let settled = timeout(PATIENCE, settled).await;
+        settled.expect("nothing waits for ever");
+        String::from_utf8(std::mem::take(&mut self.out)).expect("text")
+    }
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: page.example\r\n\r\n")
+}
+
+/// Says that requests for `/bad` are to be others, and that all else may pass.
+fn replaces_bad(message_: &str) -> String {
+    match message_.contains("/bad ") {
+        true => message("req", &get("https://page.example/good"), ""),
+        false => UNCHANGED.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn messages_in_one_record_are_each_asked_about() {
+    let (address, heard) = fake(replaces_bad);
+    let mut icap = about_requests(&address, Right::Write);
+    icap.give((get("/1") + &get("/bad") + &get("/2")).as_bytes());
+    let out = icap.settled().await;
+    assert_eq!(out, get("/1") + &get("/good") + &get("/2"));
+    assert_eq!(heard.lock().expect("no panic with it").len(), 3);
+}
