@@ -443,7 +443,21 @@ impl Messages {
     /// Whether a part of a head has come and is held.
     #[must_use]
     pub fn is_within_head(&self) -> bool {
-        self.state == State::Head && !self.held.is_empty()
+        self.head_so_far() > 0
+    }
+
+    /// How much of a head has come and is held.
+    pub(crate) fn head_so_far(&self) -> usize {
+        match self.state {
+            State::Head => self.held.len(),
+            State::Length(_)
+            | State::Size
+            | State::Chunk(_)
+            | State::ChunkEnd
+            | State::Trailer
+            | State::Close
+            | State::Failed(_) => 0,
+        }
     }
 
     /// Takes the end of the stream.

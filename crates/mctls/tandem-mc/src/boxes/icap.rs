@@ -341,7 +341,10 @@ impl Message {
 enum Segment {
     /// Of no message that is asked about.
     Raw(Vec<u8>),
-    /// Of the message with this number.
+    /// Of the head of the message with this number, of which there is more in the next record: the
+    /// message is not known yet.
+    Start(u64, Vec<u8>),
+    /// Of the message with this number: its head, or the last part of it.
     Head(u64, Vec<u8>),
     Body(u64, Vec<u8>),
     End(u64),
@@ -365,6 +368,8 @@ struct Way {
     first: u64,
     /// Whether the last of them still comes.
     is_coming: bool,
+    /// How much of a head is in records that have come, as long as it is not whole.
+    begun: usize,
     records: VecDeque<Record>,
     held: usize,
 }
@@ -383,14 +388,33 @@ impl Way {
             open: VecDeque::new(),
             first: 0,
             is_coming: false,
+            begun: 0,
             records: VecDeque::new(),
             held: 0,
         }
     }
 
-    fn last(&self) -> u64 {
+    /// The number of the next message that begins.
+    fn next(&self) -> u64 {
         let open = u64::try_from(self.open.len()).unwrap_or(u64::MAX);
-        self.first.saturating_add(open).saturating_sub(1)
+        self.first.saturating_add(open)
+    }
+
+    fn last(&self) -> u64 {
+        self.next().saturating_sub(1)
+    }
+
+    /// A head that has begun in earlier records is none that is asked about: they are free to go.
+    fn let_go(&mut self) {
+        let next = self.next();
+        let segments = self.records.iter_mut().flat_map(|one| &mut one.segments);
+        for segment in segments {
+            if let Segment::Start(number, bytes) = segment
+                && *number == next
+            {
+                *segment = Segment::Raw(std::mem::take(bytes));
+            }
+        }
     }
 
     fn message(&mut self, number: u64) -> Option<&mut Message> {
@@ -485,7 +509,12 @@ impl Way {
     fn ready(&mut self, segment: &Segment, is_pressed: bool) -> Ready {
         let number = match segment {
             Segment::Raw(_) => return Ready::Now,
-            Segment::Head(number, _) | Segment::Body(number, _) | Segment::End(number) => *number,
+            // Until its head is whole, nobody can say what becomes of it.
+            Segment::Start(number, _) if *number >= self.next() => return Ready::Later,
+            Segment::Start(number, _)
+            | Segment::Head(number, _)
+            | Segment::Body(number, _)
+            | Segment::End(number) => *number,
         };
         let Some(message) = self.message(number) else {
             return Ready::Blocked("a message that is not known");
@@ -502,7 +531,7 @@ impl Way {
                 Ready::Now
             }
             (Fate::Undecided | Fate::Released | Fate::Compared, _) => Ready::Later,
-            (Fate::Replaced, Segment::Head(..)) => Ready::Now,
+            (Fate::Replaced, Segment::Start(..) | Segment::Head(..)) => Ready::Now,
             (Fate::Replaced, _) if message.is_whole => Ready::Now,
             (Fate::Replaced, Segment::End(_)) if message.out.len() >= MAX_OUT => {
                 Ready::Blocked("the ICAP server's message is too long for what is left of this one")
@@ -520,6 +549,11 @@ impl Way {
         for segment in record.segments {
             match segment {
                 Segment::Raw(bytes) => out.extend(bytes),
+                // The head that goes on in its place stands where the old one ends.
+                Segment::Start(number, bytes) => match self.replacing(number) {
+                    Some(_) => is_changed = true,
+                    None => out.extend(bytes),
+                },
                 Segment::Head(number, bytes) => match self.replacing(number) {
                     Some(message) => {
                         is_changed = true;
@@ -633,7 +667,7 @@ impl Icap {
         }
     }
 
-    /// Reads a record, and hands on what is in it.
+    /// Reads a record, and hands on what is in it; whether the server decides what becomes of it.
     fn read(&mut self, direction: Direction, purpose: &str, data: &[u8]) -> Result<bool, Why> {
         let (way, other) = match direction {
             Direction::ToServer => (&mut self.requests, &mut self.responses),
@@ -644,6 +678,8 @@ impl Icap {
         };
         let events = way.messages.push(part, data);
         let events = events.map_err(|wrong| wrong.to_string())?;
+        // What came in earlier records of the first head that is whole now, or still is not.
+        let mut before = std::mem::take(&mut way.begun);
         let mut segments = Vec::new();
         let mut events = events.into_iter().peekable();
         while let Some(event) = events.next() {
@@ -666,8 +702,14 @@ impl Icap {
                         asked = self.asked.pop_front();
                     }
                     way.is_coming = false;
-                    if way.server.is_none() || (is_interim && has_none) {
-                        segments.push(Segment::Raw(raw));
+                    if way.server.is_none() {
+                        continue;
+                    }
+                    // Its bytes in this record.
+                    let own = raw[std::mem::take(&mut before)..].to_vec();
+                    if is_interim && has_none {
+                        way.let_go();
+                        segments.push(Segment::Raw(own));
                         continue;
                     }
                     let body = match (has_none, way.sees_body) {
@@ -680,7 +722,7 @@ impl Icap {
                     }
                     way.begin(head, &raw, body, asked);
                     let number = way.last();
-                    segments.push(Segment::Head(number, raw));
+                    segments.push(Segment::Head(number, own));
                     way.is_coming = body == Seen::All;
                     if !way.is_coming {
                         segments.push(Segment::End(number));
@@ -708,7 +750,15 @@ impl Icap {
                 }
             }
         }
+        if way.server.is_none() {
+            return Ok(false);
+        }
         let len = data.len();
+        way.begun = way.messages.head_so_far();
+        if way.begun > before {
+            let start = len.saturating_sub(way.begun - before);
+            segments.push(Segment::Start(way.next(), data[start..].to_vec()));
+        }
         way.held += len;
         way.records.push_back(Record { segments, len });
         Ok(true)

@@ -213,3 +213,82 @@ async fn messages_in_one_record_are_each_asked_about() {
     assert_eq!(out, get("/1") + &get("/good") + &get("/2"));
     assert_eq!(heard.lock().expect("no panic with it").len(), 3);
 }
+
+#[tokio::test]
+async fn a_head_in_several_records_is_replaced_as_a_whole_or_not_at_all() {
+    let (address, heard) = fake(replaces_bad);
+    for right in [Right::Write, Right::Read] {
+        let mut icap = about_requests(&address, right);
+        let bad = get("/bad");
+        for piece in bad.as_bytes().chunks(20) {
+            icap.take();
+            assert_eq!(icap.out, b"", "a part of a head that nobody has judged");
+            icap.give(piece);
+        }
+        let out = icap.settled().await;
+        match right {
+            Right::Write => assert_eq!(out, get("/good")),
+            _ => assert!(icap.is_blocked && out.is_empty(), "{out}"),
+        }
+    }
+    let long = format!(
+        "GET /1 HTTP/1.1\r\nHost: page.example\r\nX: {}\r\n\r\n",
+        "x".repeat(40_000)
+    );
+    let mut icap = about_requests(&address, Right::Write);
+    for piece in long.as_bytes().chunks(1 << 14) {
+        icap.give(piece);
+    }
+    assert!(icap.settled().await == long, "the very bytes");
+    assert_eq!(heard.lock().expect("no panic with it").len(), 3);
+}
+
+#[tokio::test]
+async fn what_stands_in_a_messages_place_takes_nothing_of_the_next_with_it() {
+    let (address, _) = fake(|message_: &str| match message_.contains("POST ") {
+        true => message(
+            "req",
+            "POST https://page.example/b HTTP/1.1\r\n\r\n",
+            "other",
+        ),
+        false => UNCHANGED.to_owned(),
+    });
+    let mut icap = about_requests(&address, Right::Write);
+    let post = "POST /a HTTP/1.1\r\nHost: page.example\r\nContent-Length: 3\r\n\r\nabc";
+    let both = post.to_owned() + &get("/2");
+    let (first, second) = both.split_at(post.len() + 7);
+    icap.give(&first.as_bytes()[..post.len() - 1]);
+    icap.give(&first.as_bytes()[post.len() - 1..]);
+    icap.give(second.as_bytes());
+    let head = "POST /b HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let expected = format!("{head}5\r\nother\r\n0\r\n\r\n{}", get("/2"));
+    assert_eq!(icap.settled().await, expected);
+}
+
+#[tokio::test]
+async fn an_interim_head_in_two_records_is_not_asked_about() {
+    let (address, heard) = fake(|_: &str| UNCHANGED.to_owned());
+    let settings = BoxSettings {
+        respmod: Some(format!("icap://{address}/s")),
+        ..BoxSettings::default()
+    };
+    let mut icap = relayed(&settings, Right::Read, Direction::ToServer);
+    icap.give(get("/1").as_bytes());
+    assert_eq!(
+        icap.settled().await,
+        get("/1"),
+        "there is no server for requests"
+    );
+    icap.direction = Direction::ToClient;
+    let interim = "HTTP/1.1 100 Continue\r\n\r\n";
+    icap.give(&interim.as_bytes()[..9]);
+    icap.give(&interim.as_bytes()[9..]);
+    // The final one may wait for what the client sends then.
+    assert_eq!(icap.settled().await, interim);
+    let text = interim.to_owned() + "HTTP/1.1 204 No Content\r\n\r\n";
+    icap.give(&text.as_bytes()[..9]);
+    icap.give(&text.as_bytes()[9..40]);
+    icap.give(&text.as_bytes()[40..]);
+    assert_eq!(icap.settled().await, text);
+    assert_eq!(heard.lock().expect("no panic with it").len(), 1);
+}
