@@ -721,6 +721,10 @@ fn relayed(
         (Some(context), Some(data)) => service.inspect(direction, context, data),
         (Some(_) | None, Some(_) | None) => Verdict::Forward,
     };
+    // It is not to wait behind what nobody may ever decide about.
+    if verdict == Verdict::Block {
+        return Err(Error::Blocked);
+    }
     if verdict == Verdict::Wait || !held.records.is_empty() {
         held.push(record.len(), verdict);
         passing.hold();

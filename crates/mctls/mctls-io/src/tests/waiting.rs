@@ -10,7 +10,7 @@ use mctls::config::{Context, PathMode, Right};
 use mctls::party::Direction;
 use tokio::time::timeout;
 
-use super::{BODY, HEADERS, middlebox, pair, received, server};
+use super::{BODY, HEADERS, PATIENCE, middlebox, pair, received, server};
 use crate::middlebox::MAX_WAITING;
 use crate::{Error, Service, Verdict};
 
@@ -132,6 +132,35 @@ async fn what_waits_may_be_replaced_or_blocked() {
     gate.open();
     assert!(two.server.receiver.recv().await.is_err());
     assert!(matches!(one.next().await, Err(Error::Blocked)));
+}
+
+/// Lets heads wait for ever, and blocks bodies.
+struct Blocks;
+
+impl Service for Blocks {
+    fn inspect(&mut self, _: Direction, context: &Context, _: &[u8]) -> Verdict {
+        match context.id {
+            HEADERS => Verdict::Wait,
+            _ => Verdict::Block,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_block_does_not_wait_behind_what_waits() {
+    let mut one = middlebox(1, || Box::new(Blocks)).await;
+    let mut server = server().await;
+    let rights = [[Right::Read, Right::Read]];
+    let mut pair = pair(&mut server, &[&one.address], &rights, PathMode::Off).await;
+    for context in [HEADERS, BODY] {
+        pair.client
+            .sender
+            .send(context, b"data")
+            .await
+            .expect("sent");
+    }
+    let ended = timeout(PATIENCE.idle / 4, one.next()).await;
+    assert!(matches!(ended, Ok(Err(Error::Blocked))), "{ended:?}");
 }
 
 #[tokio::test]
