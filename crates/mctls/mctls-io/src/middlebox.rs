@@ -305,13 +305,14 @@ struct Passage {
 /// Records that wait, in order. Their relay has them; only an alert overtakes them.
 #[derive(Default)]
 struct Held {
-    /// For each, how long it is, and what becomes of it; [`Verdict::Wait`]: the service is asked.
+    /// For each, what it takes, and what becomes of it; [`Verdict::Wait`]: the service is asked.
     records: VecDeque<(usize, Verdict)>,
     len: usize,
 }
 
-/// What a record that waits takes beside its bytes, at most.
-const HELD_LEN: usize = 512;
+/// What a record that waits takes beside what was sealed and what was opened of it, at most: its
+/// evidence, and its place.
+pub const HELD_LEN: usize = 1 << 10;
 
 impl Held {
     fn push(&mut self, len: usize, verdict: Verdict) {
@@ -726,7 +727,7 @@ fn relayed(
         return Err(Error::Blocked);
     }
     if verdict == Verdict::Wait || !held.records.is_empty() {
-        held.push(record.len(), verdict);
+        held.push(passing.size(), verdict);
         passing.hold();
         return Ok(());
     }

@@ -181,6 +181,13 @@ impl Passing<'_> {
         self.text.as_deref()
     }
 
+    /// How many bytes of it are held: all of its records as they were sealed, and the data.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let sealed = self.group.parts.iter().map(|part| part.sealed.len());
+        sealed.sum::<usize>() + self.text.as_ref().map_or(0, Vec::len)
+    }
+
     /// Lets it wait, behind those that wait, for [`Relay::release`]. How many may wait is the
     /// caller's to limit.
     pub fn hold(self) {

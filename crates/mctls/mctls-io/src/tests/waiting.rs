@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use mctls::config::{Context, PathMode, Right};
 use mctls::party::Direction;
+use mctls::record::MAX_PARTS;
 use tokio::time::timeout;
 
 use super::{BODY, HEADERS, PATIENCE, middlebox, pair, received, server};
@@ -191,4 +192,31 @@ async fn no_more_is_taken_than_may_wait() {
     let (sent, came) = tokio::join!(sending, receiving);
     sent.expect("sent");
     assert_eq!(came, LEN);
+}
+
+/// Makes eight records of each.
+struct Swells;
+
+impl Service for Swells {
+    fn inspect(&mut self, _: Direction, _: &Context, data: &[u8]) -> Verdict {
+        Verdict::Replace(vec![data.to_vec(); MAX_PARTS])
+    }
+}
+
+#[tokio::test]
+async fn all_records_of_a_group_are_counted_where_it_waits() {
+    let gate = Arc::<Gate>::default();
+    let one = middlebox(1, || Box::new(Swells)).await;
+    let two = middlebox(2, waits(&gate, Verdict::Forward)).await;
+    let mut server = server().await;
+    let rights = [[Right::Write, Right::None], [Right::Read, Right::None]];
+    let via = [one.address.as_str(), &two.address];
+    let mut pair = pair(&mut server, &via, &rights, PathMode::Off).await;
+    let data = vec![7; 8 << 20];
+    let sending = pair.client.sender.send(HEADERS, &data);
+    // It takes as long as it takes: nobody reads on.
+    let early = timeout(Duration::from_millis(500), sending).await;
+    assert!(early.is_err(), "everything was taken");
+    let held = gate.held.load(Ordering::SeqCst);
+    assert!(held > 0 && held <= MAX_WAITING, "{held}");
 }
