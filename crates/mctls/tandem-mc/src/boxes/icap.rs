@@ -2,9 +2,10 @@
 //! by request, response by response.
 //!
 //! With the right to read alone a message goes on or is blocked. With the right to write, what the
-//! server puts in its place goes on. Records wait for the server's word, up to [`HOLD`] bytes; then
-//! the oldest go on unchanged, and with the end of the message the rest is blocked or not. So a
-//! message is streamed and not collected, and its last record never goes on before the verdict.
+//! server puts in its place goes on. Records wait for the server's word, as long as they take no
+//! more than [`HOLD`]; then the oldest go on unchanged, and with the end of the message the rest is
+//! blocked or not. So a message is streamed and not collected, and its last record never goes on
+//! before the verdict.
 //!
 //! Is not: the protocol ([`crate::icap`]); a filter. Invariants: nothing that the server has not
 //! let through is complete; where it is silent, what happens is [`WhenDead`]; what goes on
@@ -18,6 +19,7 @@ use std::time::Duration;
 use mctls::config::{Configuration, Context, Right};
 use mctls::party::{Direction, Position};
 use mctls::record::{MAX_PARTS, MAX_PAYLOAD_LEN};
+use mctls_io::middlebox::{HELD_LEN, MAX_WAITING};
 use mctls_io::{Consent, Service, Verdict};
 
 use crate::error::McError;
@@ -29,8 +31,17 @@ use crate::layout::{ALL, FOUR, part_of};
 use crate::offers::Hasher;
 use crate::settings::{BoxSettings, WhenDead};
 
-/// How much of a direction waits for a verdict before the oldest goes on.
-const HOLD: usize = 7 * MAX_PAYLOAD_LEN;
+/// What the records of a direction may take that wait for a verdict before the oldest goes on: as
+/// much as seven full ones do. Less than the frame lets wait, which then takes no more: the verdict
+/// could wait for just that.
+const HOLD: usize = 7 * taken(MAX_PAYLOAD_LEN);
+const _: () = assert!(HOLD < MAX_WAITING);
+/// What a record with so much data takes at most: the same again as ciphertext, and its tags.
+const fn taken(len: usize) -> usize {
+    2 * len + MAX_PARTS * TAG_LEN + HELD_LEN
+}
+/// Of each part of a group of records.
+const TAG_LEN: usize = 16;
 /// How much of a server's message waits to be put in a record's place: a record can become eight.
 const MAX_OUT: usize = 7 * MAX_PAYLOAD_LEN;
 const MAX_RECORD: usize = MAX_PARTS * MAX_PAYLOAD_LEN;
@@ -371,7 +382,9 @@ struct Way {
     /// How much of a head is in records that have come, as long as it is not whole.
     begun: usize,
     records: VecDeque<Record>,
+    /// What the records take, and what those do in which a head has begun that is not whole.
     held: usize,
+    starts: usize,
 }
 
 /// Why a session is blocked, for this middlebox's own log.
@@ -391,6 +404,7 @@ impl Way {
             begun: 0,
             records: VecDeque::new(),
             held: 0,
+            starts: 0,
         }
     }
 
@@ -502,7 +516,7 @@ impl Way {
                 }
             }
         }
-        self.held -= record.len;
+        self.held -= taken(record.len);
         Some(self.carried_out(record))
     }
 
@@ -759,7 +773,16 @@ impl Icap {
             let start = len.saturating_sub(way.begun - before);
             segments.push(Segment::Start(way.next(), data[start..].to_vec()));
         }
-        way.held += len;
+        way.starts = match (way.begun, before) {
+            (0, _) => 0,
+            (_, 0) => taken(len),
+            (1.., 1..) => way.starts + taken(len),
+        };
+        // They cannot go on before the rest, for which there would be no room.
+        if way.starts > HOLD {
+            return Err("a head in too many records".into());
+        }
+        way.held += taken(len);
         way.records.push_back(Record { segments, len });
         Ok(true)
     }

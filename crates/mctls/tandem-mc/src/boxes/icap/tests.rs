@@ -12,6 +12,7 @@ use std::time::Duration;
 use mctls::config::{Configuration, Context, Middlebox, Right, Terms};
 use mctls::party::{Direction, Position};
 use mctls::suite::Suite;
+use mctls_io::middlebox::{HELD_LEN, MAX_WAITING};
 use mctls_io::{Consent, Service as _, Verdict};
 use tokio::time::timeout;
 
@@ -95,12 +96,19 @@ fn message(side: &str, head: &str, body: &str) -> String {
     format!("ICAP/1.0 200 OK\r\nEncapsulated: {side}-hdr=0, {part}-body={at}\r\n\r\n{head}{body}")
 }
 
+/// What a record takes at least where it waits.
+const fn taken(data: &[u8]) -> usize {
+    2 * data.len() + HELD_LEN
+}
+
 /// A relay's part: records wait in order, and what goes on is noted.
 struct Relayed {
     icap: Icap,
     context: Context,
     direction: Direction,
     waiting: VecDeque<Vec<u8>>,
+    /// What those take.
+    held: usize,
     out: Vec<u8>,
     is_blocked: bool,
 }
@@ -126,6 +134,7 @@ fn relayed(settings: &BoxSettings, right: Right, direction: Direction) -> Relaye
         context,
         direction,
         waiting: VecDeque::new(),
+        held: 0,
         out: Vec::new(),
         is_blocked: false,
     }
@@ -141,6 +150,22 @@ fn about_requests(address: &str, right: Right) -> Relayed {
 }
 
 impl Relayed {
+    /// Goes on until there is room for another record.
+    async fn room(&mut self) {
+        let room = poll_fn(|context| {
+            loop {
+                self.take();
+                if self.held < MAX_WAITING || self.is_blocked {
+                    return Poll::Ready(());
+                }
+                if self.icap.progress(context).is_pending() {
+                    return Poll::Pending;
+                }
+            }
+        });
+        timeout(PATIENCE, room).await.expect("there is room again");
+    }
+
     /// A record comes.
     fn give(&mut self, data: &[u8]) {
         let verdict = self.icap.inspect(self.direction, &self.context, data);
@@ -148,6 +173,7 @@ impl Relayed {
             assert_eq!(verdict, Verdict::Wait, "it overtakes what waits");
         }
         self.waiting.push_back(data.to_vec());
+        self.held += taken(data);
         if verdict != Verdict::Wait {
             self.carry_out(verdict);
         }
@@ -155,6 +181,7 @@ impl Relayed {
 
     fn carry_out(&mut self, verdict: Verdict) {
         let record = self.waiting.pop_front().expect("one waits");
+        self.held -= taken(&record);
         match verdict {
             Verdict::Forward => self.out.extend(record),
             Verdict::Replace(parts) => self.out.extend(parts.concat()),
@@ -291,4 +318,40 @@ async fn an_interim_head_in_two_records_is_not_asked_about() {
     icap.give(&text.as_bytes()[40..]);
     assert_eq!(icap.settled().await, text);
     assert_eq!(heard.lock().expect("no panic with it").len(), 1);
+}
+
+#[tokio::test]
+async fn a_long_body_in_small_records_goes_on() {
+    // It wants everything first.
+    let (address, _) = fake(|_: &str| UNCHANGED.to_owned());
+    for (size, count) in [(1, 2_000), (100, 2_000), (1 << 14, 40)] {
+        let mut icap = about_requests(&address, Right::Write);
+        let data = "x".repeat(size);
+        let head = format!(
+            "POST /a HTTP/1.1\r\nHost: page.example\r\nContent-Length: {}\r\n\r\n",
+            size * count
+        );
+        icap.give(head.as_bytes());
+        for _ in 0..count {
+            icap.room().await;
+            icap.give(data.as_bytes());
+        }
+        let out = icap.settled().await;
+        assert!(out == head + &data.repeat(count), "{size}: the very bytes");
+    }
+}
+
+#[tokio::test]
+async fn a_head_in_more_records_than_can_wait_is_blocked() {
+    let (address, _) = fake(|_: &str| UNCHANGED.to_owned());
+    let mut icap = about_requests(&address, Right::Write);
+    let head = "GET /a HTTP/1.1\r\n".to_owned() + &"X: y\r\n".repeat(100);
+    for piece in head.as_bytes().chunks(1) {
+        if icap.is_blocked {
+            break;
+        }
+        assert!(icap.held < MAX_WAITING, "nothing more is taken");
+        icap.give(piece);
+    }
+    assert!(icap.is_blocked);
 }
