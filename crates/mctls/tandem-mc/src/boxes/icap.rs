@@ -49,9 +49,10 @@ const MAX_RECORD: usize = MAX_PARTS * MAX_PAYLOAD_LEN;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest that can be asked for, in seconds.
 const MAX_SECONDS: u64 = 600;
-/// Most requests that wait for their responses, and those of them whose heads are kept.
+/// Most requests that wait for their responses, and bytes of their heads, which are kept: a server
+/// that judges responses is shown what they answer.
 const MAX_ASKED: usize = 128;
-const MAX_KEPT: usize = 4;
+const MAX_ASKED_LEN: usize = 1 << 18;
 
 /// Which servers are asked.
 #[derive(Debug)]
@@ -439,10 +440,7 @@ impl Way {
     /// A message begins.
     fn begin(&mut self, head: Head, raw: &[u8], body: Seen, asked: Option<Asked>) {
         let Some(server) = &self.server else { return };
-        let (asked, answers_head) = match asked {
-            Some(asked) => (asked.raw, asked.is_head),
-            None => (None, false),
-        };
+        let answers_head = asked.as_ref().is_some_and(|asked| asked.is_head);
         let opening = match self.side {
             Side::Requests => Opening {
                 request: Some(shown(&head).unwrap_or_else(|| raw.to_vec())),
@@ -450,7 +448,7 @@ impl Way {
                 body: follows(body),
             },
             Side::Responses => Opening {
-                request: asked,
+                request: asked.map(|asked| asked.raw),
                 response: Some(raw.to_vec()),
                 body: follows(body),
             },
@@ -623,7 +621,8 @@ enum Ready {
 
 /// A request that waits for its response.
 struct Asked {
-    raw: Option<Vec<u8>>,
+    /// Its head as a server is shown it; empty where none is asked about responses.
+    raw: Vec<u8>,
     is_head: bool,
 }
 
@@ -662,6 +661,7 @@ pub(crate) struct Icap {
     requests: Way,
     responses: Way,
     asked: VecDeque<Asked>,
+    asked_len: usize,
 }
 
 impl Icap {
@@ -671,6 +671,7 @@ impl Icap {
             requests: Way::new(Side::Requests, rules.requests.clone()),
             responses: Way::new(Side::Responses, rules.responses.clone()),
             asked: VecDeque::new(),
+            asked_len: 0,
         }
     }
 
@@ -700,20 +701,28 @@ impl Icap {
             match event {
                 Event::Head { head, raw } => {
                     let has_none = matches!(events.peek(), Some(Event::End));
-                    let is_interim = head.status().is_some_and(|status| status < 200);
+                    let is_interim = has_none && head.status().is_some_and(|status| status < 200);
                     let mut asked = None;
                     if let Some(method) = head.method() {
                         other.messages.expect_answer(method);
                         if self.asked.len() >= MAX_ASKED {
                             return Err("too many requests without an answer".into());
                         }
-                        let is_kept = self.asked.len() < MAX_KEPT;
+                        let kept = match &other.server {
+                            Some(_) => shown(&head).unwrap_or_else(|| raw.clone()),
+                            None => Vec::new(),
+                        };
+                        self.asked_len += kept.len();
+                        if self.asked_len > MAX_ASKED_LEN {
+                            return Err("too many requests without an answer".into());
+                        }
                         self.asked.push_back(Asked {
-                            raw: is_kept.then(|| shown(&head).unwrap_or_else(|| raw.clone())),
+                            raw: kept,
                             is_head: method == "HEAD",
                         });
                     } else if !is_interim {
                         asked = self.asked.pop_front();
+                        self.asked_len -= asked.as_ref().map_or(0, |asked| asked.raw.len());
                     }
                     way.is_coming = false;
                     if way.server.is_none() {
@@ -721,10 +730,13 @@ impl Icap {
                     }
                     // Its bytes in this record.
                     let own = raw[std::mem::take(&mut before)..].to_vec();
-                    if is_interim && has_none {
+                    if is_interim {
                         way.let_go();
                         segments.push(Segment::Raw(own));
                         continue;
+                    }
+                    if way.side == Side::Responses && asked.is_none() {
+                        return Err("a response to no request".into());
                     }
                     let body = match (has_none, way.sees_body) {
                         (true, _) => Seen::None,

@@ -355,3 +355,49 @@ async fn a_head_in_more_records_than_can_wait_is_blocked() {
     }
     assert!(icap.is_blocked);
 }
+
+#[tokio::test]
+async fn each_response_is_shown_with_the_request_that_it_answers() {
+    let (address, heard) = fake(|_: &str| UNCHANGED.to_owned());
+    let settings = BoxSettings {
+        respmod: Some(format!("icap://{address}/s")),
+        ..BoxSettings::default()
+    };
+    let mut icap = relayed(&settings, Right::Read, Direction::ToServer);
+    let paths: Vec<String> = (0..9).map(|number| format!("/{number}")).collect();
+    for path in &paths {
+        icap.give(get(path).as_bytes());
+    }
+    icap.direction = Direction::ToClient;
+    for _ in &paths {
+        icap.give(b"HTTP/1.1 204 No Content\r\n\r\n");
+    }
+    icap.settled().await;
+    assert!(!icap.is_blocked);
+    let heard = heard.lock().expect("no panic with it");
+    assert_eq!(heard.len(), paths.len());
+    for (asked, path) in heard.iter().zip(&paths) {
+        let shown = format!("GET https://page.example{path} HTTP/1.1");
+        assert!(
+            asked.contains("req-hdr=0") && asked.contains(&shown),
+            "{asked}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn more_requests_than_can_be_kept_end_the_session() {
+    let (address, _) = fake(|_: &str| UNCHANGED.to_owned());
+    let settings = BoxSettings {
+        respmod: Some(format!("icap://{address}/s")),
+        ..BoxSettings::default()
+    };
+    let mut icap = relayed(&settings, Right::Read, Direction::ToServer);
+    let mut given = 0;
+    while !icap.is_blocked {
+        icap.give(get(&format!("/{}", "x".repeat(10_000))).as_bytes());
+        given += 1;
+        assert!(given < 30, "their heads fill the memory");
+    }
+    assert!(given > 20);
+}
