@@ -2,9 +2,10 @@
 //!
 //! Is not: what becomes of the message. Invariants: with a preview no more than that is sent before
 //! the server asks for more (RFC 3507, section 4.5); the server may answer before it has heard
-//! everything, and then hears no more; it has [`Server::patience`] for each step that is its own,
-//! and none runs while the body's sender is slow; what it says is not read on while
-//! [`MAX_SAID`] bytes of it wait.
+//! everything, and then hears no more, also where it ends the connection at once; only a connection
+//! that has served before is tried again, once, before anything of the body has gone; it has
+//! [`Server::patience`] for each step that is its own, and none runs while the body's sender is
+//! slow; what it says is not read on while [`MAX_SAID`] bytes of it wait.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -16,8 +17,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use super::reply::{Asked, Follows, Replies, Said};
-use super::server::{Dead, Server};
+use super::reply::{Asked, Follows, Replies, Said, Wrong};
+use super::server::{Age, Dead, Link, Server};
 use crate::http::write_chunk;
 
 /// Most bytes of a body that wait for the server.
@@ -232,9 +233,49 @@ async fn talk(server: Arc<Server>, opening: Opening, shared: Arc<Shared>) -> Res
     talked
 }
 
+/// How far a conversation has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing of an answer has come, and nothing of a body was taken: it can begin again.
+    Opening,
+    Begun,
+}
+
 async fn converse(server: &Server, opening: Opening, shared: &Shared) -> Result<(), Dead> {
-    let (mut stream, preview) = server.connect().await?;
-    let preview = preview.filter(|_| opening.body == Follows::Body);
+    let mut link = server.connect().await?;
+    let mut stage = Stage::Opening;
+    let talked = converse_over(&mut link, server, &opening, shared, &mut stage).await;
+    let is_gone = matches!(talked, Err(Dead::Io(_) | Dead::Wrong(Wrong::Cut)));
+    let talked = match (link.age, stage) {
+        // It ended as this message went out, which says nothing of the server.
+        (Age::Used, Stage::Opening) if is_gone => {
+            link = server.again(link).await?;
+            converse_over(&mut link, server, &opening, shared, &mut stage).await
+        }
+        (Age::Used | Age::Fresh, Stage::Opening | Stage::Begun) => talked,
+    };
+    if talked? == Stays::Yes {
+        server.keep(link.stream);
+    }
+    Ok(())
+}
+
+/// Whether a connection can serve for another message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stays {
+    Yes,
+    No,
+}
+
+async fn converse_over(
+    link: &mut Link,
+    server: &Server,
+    opening: &Opening,
+    shared: &Shared,
+    stage: &mut Stage,
+) -> Result<Stays, Dead> {
+    let mut stays = Stays::Yes;
+    let preview = link.preview.filter(|_| opening.body == Follows::Body);
     let mut out = opening.to_bytes(server, preview);
     let mut sending = match (opening.body, preview) {
         (Follows::Nothing, _) => Sending::Nothing,
@@ -255,14 +296,15 @@ async fn converse(server: &Server, opening: Opening, shared: &Shared) -> Result<
         let takes = is_fed && out.is_empty();
         // What the server has to do, it has to do in time.
         let is_its_turn = !out.is_empty() || !is_fed;
-        let (mut read, mut write) = stream.split();
+        let (mut read, mut write) = link.stream.split();
         let has_room = shared.table().said_len < MAX_SAID;
         tokio::select! {
             length = read.read(&mut piece), if has_room => {
                 let length = length?;
                 if length == 0 {
-                    return Err(super::reply::Wrong::Cut.into());
+                    return Err(Wrong::Cut.into());
                 }
+                *stage = Stage::Begun;
                 for said in replies.push(&piece[..length])? {
                     match (said, sending) {
                         (Said::Continue, Sending::Asked(Whole::No)) => {
@@ -271,7 +313,7 @@ async fn converse(server: &Server, opening: Opening, shared: &Shared) -> Result<
                         }
                         // Nobody has waited for that.
                         (Said::Continue, _) => {
-                            return Err(super::reply::Wrong::Status(100).into());
+                            return Err(Wrong::Status(100).into());
                         }
                         (said, _) => {
                             let mut table = shared.table();
@@ -283,17 +325,29 @@ async fn converse(server: &Server, opening: Opening, shared: &Shared) -> Result<
                     }
                 }
             }
-            written = write.write(&out), if !out.is_empty() => {
-                out.drain(..written?);
-            }
+            written = write.write(&out), if !out.is_empty() => match written {
+                Ok(length) => {
+                    out.drain(..length);
+                }
+                // It takes no more, and may have said why: an answer can come before the end.
+                Err(_) => {
+                    out.clear();
+                    sending = Sending::Nothing;
+                    stays = Stays::No;
+                }
+            },
             more = shared.next(), if takes => match (more, sending) {
                 (Some(data), Sending::Preview(left)) => {
+                    *stage = Stage::Begun;
                     let (now, later) = data.split_at(left.min(data.len()));
                     write_chunk(now, &mut out);
                     behind.extend_from_slice(later);
                     sending = Sending::Preview(left - now.len());
                 }
-                (Some(data), _) => write_chunk(&data, &mut out),
+                (Some(data), _) => {
+                    *stage = Stage::Begun;
+                    write_chunk(&data, &mut out);
+                }
                 (None, Sending::Preview(_)) => {
                     out.extend_from_slice(b"0; ieof\r\n\r\n");
                     sending = Sending::Asked(Whole::Yes);
@@ -315,8 +369,8 @@ async fn converse(server: &Server, opening: Opening, shared: &Shared) -> Result<
             Sending::Nothing | Sending::Asked(_) => true,
             Sending::Preview(_) | Sending::Rest => false,
         };
-    if is_all_sent && replies.may_stay() {
-        server.keep(stream);
-    }
-    Ok(())
+    Ok(match is_all_sent && replies.may_stay() {
+        true => stays,
+        false => Stays::No,
+    })
 }

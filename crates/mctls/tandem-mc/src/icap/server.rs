@@ -55,6 +55,22 @@ impl From<std::io::Error> for Dead {
     }
 }
 
+/// A connection to a server.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) stream: TcpStream,
+    /// How much of a body it wants to see first.
+    pub(crate) preview: Option<usize>,
+    pub(crate) age: Age,
+}
+
+/// Whether a connection has served before: a server may end one whenever it has answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Age {
+    Fresh,
+    Used,
+}
+
 /// A server.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -108,24 +124,35 @@ impl Server {
         }
     }
 
-    /// A connection, and how much of a body it wants to see first.
-    pub(crate) async fn connect(&self) -> Result<(TcpStream, Option<usize>), Dead> {
+    /// A connection.
+    pub(crate) async fn connect(&self) -> Result<Link, Dead> {
         let rests = *lock(&self.rests_until);
         if rests.is_some_and(|until| Instant::now() < until) {
             return Err(Dead::Resting(REST));
         }
         let connecting = timeout(self.patience, async {
             let options = self.options().await?;
-            let stream = match self.waiting() {
-                Some(stream) => stream,
-                None => self.open().await?,
+            let (stream, age) = match self.waiting() {
+                Some(stream) => (stream, Age::Used),
+                None => (self.open().await?, Age::Fresh),
             };
-            Ok((
+            Ok(Link {
                 stream,
-                options.preview.map(|length| length.min(MAX_PREVIEW)),
-            ))
+                preview: options.preview.map(|length| length.min(MAX_PREVIEW)),
+                age,
+            })
         });
         connecting.await.unwrap_or(Err(Dead::Late(self.patience)))
+    }
+
+    /// Another one in this one's place, which the server has ended before it has said anything.
+    pub(crate) async fn again(&self, link: Link) -> Result<Link, Dead> {
+        let opening = timeout(self.patience, self.open());
+        Ok(Link {
+            stream: opening.await.unwrap_or(Err(Dead::Late(self.patience)))?,
+            age: Age::Fresh,
+            ..link
+        })
     }
 
     async fn open(&self) -> Result<TcpStream, Dead> {

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use tokio::time::timeout;
 
 use super::{Icap, Rules};
 use crate::layout::contexts;
-use crate::settings::BoxSettings;
+use crate::settings::{BoxSettings, WhenDead};
 
 /// Long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -400,4 +401,89 @@ async fn more_requests_than_can_be_kept_end_the_session() {
         assert!(given < 30, "their heads fill the memory");
     }
     assert!(given > 20);
+}
+
+/// A fake that does this with each connection on which the heads of a message have come, and with
+/// the number of the connection.
+fn with_each(does: impl Fn(TcpStream, usize) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound").to_string();
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.expect("a client");
+            let mut heard = String::new();
+            let mut byte = [0];
+            while heard.matches("\r\n\r\n").count() < 2 && matches!(stream.read(&mut byte), Ok(1)) {
+                heard.push(char::from(byte[0]));
+                if heard.starts_with("OPTIONS") && heard.ends_with("\r\n\r\n") {
+                    stream.write_all(OPTIONS.as_bytes()).expect("it listens");
+                    heard.clear();
+                }
+            }
+            does(stream, number);
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn an_answer_that_came_before_the_connection_broke_is_heard() {
+    // Where the answer happens to be read before more is written, all is well; so many times.
+    for _ in 0..40 {
+        let (told, hears) = channel();
+        let (goes_on, may_go_on) = channel();
+        let address = with_each(move |mut stream, _| {
+            // A part of the body, which stays unread: that makes of the end a reset.
+            let _ = stream.peek(&mut [0]);
+            told.send(()).expect("the test listens");
+            may_go_on.recv().expect("the test tells");
+            let bad = message("req", "POST /other HTTP/1.1\r\n\r\n", "");
+            stream.write_all(bad.as_bytes()).expect("it listens");
+            drop(stream);
+            told.send(()).expect("the test listens");
+        });
+        let settings = BoxSettings {
+            reqmod: Some(format!("icap://{address}/s")),
+            when_dead: WhenDead::FailOpen,
+            ..BoxSettings::default()
+        };
+        let mut icap = relayed(&settings, Right::Read, Direction::ToServer);
+        let head = "POST /a HTTP/1.1\r\nHost: page.example\r\nContent-Length: 40000\r\n\r\n";
+        icap.give(head.as_bytes());
+        icap.give(&[b'x'; 16_000]);
+        let heard = poll_fn(|context| {
+            let _ = icap.icap.progress(context);
+            context.waker().wake_by_ref();
+            match hears.try_recv() {
+                Ok(()) => Poll::Ready(()),
+                Err(_) => Poll::Pending,
+            }
+        });
+        timeout(PATIENCE, heard)
+            .await
+            .expect("it hears the message");
+        goes_on.send(()).expect("it waits");
+        hears.recv().expect("it ends the connection");
+        icap.give(&[b'x'; 12_000]);
+        icap.give(&[b'x'; 12_000]);
+        let out = icap.settled().await;
+        assert!(icap.is_blocked, "{out:.60}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_ends_between_two_messages_is_no_failure() {
+    let address = with_each(|mut stream, number| {
+        stream.write_all(UNCHANGED.as_bytes()).expect("it listens");
+        if number == 0 {
+            // It ends as the next message comes.
+            let _ = stream.peek(&mut [0]);
+        }
+    });
+    let mut icap = about_requests(&address, Right::Write);
+    for path in ["/1", "/2", "/3"] {
+        icap.give(get(path).as_bytes());
+        assert_eq!(icap.settled().await, get(path));
+        assert!(!icap.is_blocked, "{path}");
+    }
 }
