@@ -9,13 +9,14 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::process::Stdio;
 
 use crate::delivery;
 use crate::error::FirewallError;
 use crate::family::Family;
 use crate::guard::Guard;
 use crate::privilege;
-use crate::program::{IP, call, output};
+use crate::program::{IP, call, call_with, output};
 use crate::rules::{
     CHAIN_PREFIX, LeftBehind, RuleSet, TRIAL_PREFIX, Table, Trial, free_mark, marks_of_others,
     tables, unlisted,
@@ -149,7 +150,7 @@ impl Firewall {
                 Some(delivery) => delivery.install(*family)?,
                 None => delivery::take_away_left(rules.chain(), *family)?,
             }
-            change(*family, |saved| {
+            change(installed.guard.as_ref(), *family, |saved| {
                 let left = LeftBehind::find(rules, saved);
                 if !left.is_empty() {
                     tracing::warn!(
@@ -239,7 +240,7 @@ impl Cleared {
             let tables = Table::ALL.into_iter();
             let there = tables.filter(|table| !left.removal_of(*table).is_empty());
             let removed = there.map(|table| {
-                change(family, |saved| {
+                change(None, family, |saved| {
                     let there = LeftBehind::of_chain(left.chain(), saved);
                     Some(there.removal_of(table)).filter(|text| !text.is_empty())
                 })
@@ -312,7 +313,7 @@ impl InstalledRules {
             }
             let left = LeftBehind::find(&self.rules, &listed(*family, &self.rules)?);
             if !left.is_whole(&self.rules) {
-                restore(*family, &self.rules.install(&left))?;
+                restore_under(self.guard.as_ref(), *family, &self.rules.install(&left))?;
                 restored += 1;
             }
         }
@@ -350,7 +351,7 @@ impl Drop for InstalledRules {
 
 /// Removes what is there now.
 fn remove(family: Family, rules: &RuleSet) -> Result<(), FirewallError> {
-    let removed = change(family, |saved| {
+    let removed = change(None, family, |saved| {
         let left = LeftBehind::find(rules, saved);
         (!left.is_empty()).then(|| left.removal())
     });
@@ -373,13 +374,17 @@ fn remove_unlisted(family: Family, rules: &RuleSet, saved: &str) -> Result<(), F
 /// Gives the kernel what `text` makes of the rules in force, and returns these. Where that fails
 /// because somebody else has changed them meanwhile, the guard of a daemon that was killed for
 /// instance, it is made anew.
-fn change(family: Family, text: impl Fn(&str) -> Option<String>) -> Result<String, FirewallError> {
+fn change(
+    guard: Option<&Guard>,
+    family: Family,
+    text: impl Fn(&str) -> Option<String>,
+) -> Result<String, FirewallError> {
     let mut before = saved(family)?;
     loop {
         let Some(text) = text(&before) else {
             return Ok(before);
         };
-        let Err(error) = restore(family, &text) else {
+        let Err(error) = restore_under(guard, family, &text) else {
             return Ok(before);
         };
         let after = saved(family)?;
@@ -500,12 +505,14 @@ fn missing_module(said: &str) -> Option<String> {
 
 /// Gives `text` to the kernel.
 fn restore(family: Family, text: &str) -> Result<(), FirewallError> {
-    call(
-        &format!("{}-restore", family.program()),
-        &["--noflush", WAIT],
-        text,
-    )
-    .map(drop)
+    restore_under(None, family, text)
+}
+
+/// The same, and this guard waits for the end of it.
+fn restore_under(guard: Option<&Guard>, family: Family, text: &str) -> Result<(), FirewallError> {
+    let program = format!("{}-restore", family.program());
+    let stdout = guard.map_or_else(Stdio::null, Guard::pipe);
+    call_with(stdout, &program, &["--noflush", WAIT], text)
 }
 
 #[cfg(test)]

@@ -3,9 +3,12 @@
 //! Is for rules that do harm without their daemon, as a redirection to a port where nobody listens
 //! any more. Is not: the orderly end ([`crate::InstalledRules`]).
 //!
-//! It reads from a pipe that the daemon alone holds, and which ends with the daemon. A daemon that
-//! starts at that very moment may lose its rules to it; then its keeper sets them again.
+//! It reads from a pipe that the daemon holds, and the programs that set rules for it
+//! ([`Guard::pipe`]), since they outlive a daemon that is killed. The pipe ends with the last of
+//! them. A daemon that starts at that very moment may lose its rules to it; then its keeper sets
+//! them again.
 
+use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
@@ -24,7 +27,7 @@ impl Guard {
         // Signals that a terminal or a service manager sends to a whole group are the daemon's.
         // systemd's watchdog sends ABRT (systemd.service(5), `WatchdogSignal=`).
         let script = format!(
-            "trap '' HUP INT QUIT ABRT TERM USR1 USR2\nread -r line\n\
+            "trap '' HUP INT QUIT ABRT TERM USR1 USR2\nwhile read -r line; do :; done\n\
              PATH=\"$PATH:/usr/sbin:/sbin\"\n{removal}\n"
         );
         Command::new("/bin/sh")
@@ -36,6 +39,13 @@ impl Guard {
             .spawn()
             .map(Self)
             .map_err(|error| FirewallError::system("starting the guard of the rules", error))
+    }
+
+    /// For a program that it waits for, too, as that program's output.
+    pub(crate) fn pipe(&self) -> Stdio {
+        let pipe = self.0.stdin.as_ref();
+        let pipe = pipe.and_then(|pipe| pipe.as_fd().try_clone_to_owned().ok());
+        pipe.map_or_else(Stdio::null, Stdio::from)
     }
 
     /// Has it carry out the removal now, beside this process, which does not wait for it.

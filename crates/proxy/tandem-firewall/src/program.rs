@@ -32,11 +32,33 @@ pub(crate) fn call(
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Runs a program that prints nothing, with `stdout` open until it ends.
+///
+/// # Errors
+/// As [`call`].
+pub(crate) fn call_with(
+    stdout: Stdio,
+    program: &str,
+    arguments: &[&str],
+    input: &str,
+) -> Result<(), FirewallError> {
+    run(stdout, program, arguments, input).map(drop)
+}
+
 /// Runs a program to its end, which is to be a good one.
 ///
 /// # Errors
 /// As [`call`].
 pub(crate) fn output(
+    program: &str,
+    arguments: &[&str],
+    input: &str,
+) -> Result<Output, FirewallError> {
+    run(Stdio::piped(), program, arguments, input)
+}
+
+fn run(
+    stdout: Stdio,
     program: &str,
     arguments: &[&str],
     input: &str,
@@ -51,7 +73,7 @@ pub(crate) fn output(
     let mut child = Command::new(path(program)?)
         .args(arguments)
         .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
+        .stdout(stdout)
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()

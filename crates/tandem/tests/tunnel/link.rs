@@ -248,6 +248,8 @@ fn a_proxy_that_is_killed_while_it_sets_its_rules_leaves_none() {
     assert_ne!(rules(&place.net.a), before);
     proxy.kill().expect("ours");
     proxy.wait().expect("ours");
+    // What sets rules outlives the proxy.
+    hold.release();
     wait_until("the rules are gone", || rules(&place.net.a) == before);
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn in_place_of(net: &Net, program: &str, script: &str) -> Vec<String>
 pub(crate) struct Hold {
     holds: PathBuf,
     reached: PathBuf,
+    ended: PathBuf,
 }
 
 impl Hold {
@@ -41,13 +42,19 @@ impl Hold {
         let hold = Self {
             holds: net.path("holds"),
             reached: net.path("reached"),
+            ended: net.path("ended"),
         };
         fs::write(&hold.holds, "").expect("writable");
         let (holds, reached) = (hold.holds.display(), hold.reached.display());
+        let ended = hold.ended.display();
         let script = format!(
             r#"input=$(cat)
-case "$input" in *"{words}"*) : >{reached}; while [ -e {holds} ]; do sleep 0.05; done;; esac
-printf '%s\n' "$input" | exec "$REAL" "$@""#
+end=:
+case "$input" in *"{words}"*) end=': >{ended}'; : >{reached}; while [ -e {holds} ]; do sleep 0.05; done;; esac
+printf '%s\n' "$input" | "$REAL" "$@"
+status=$?
+eval "$end"
+exit $status"#
         );
         (hold, script)
     }
@@ -56,6 +63,14 @@ printf '%s\n' "$input" | exec "$REAL" "$@""#
     #[track_caller]
     pub(crate) fn wait(&self) {
         wait_until("it is held up", || self.reached.exists());
+    }
+
+    /// Lets it go, and waits for its end.
+    #[track_caller]
+    pub(crate) fn release(self) {
+        let ended = self.ended.clone();
+        drop(self);
+        wait_until("what was held up ends", || ended.exists());
     }
 }
 
