@@ -11,9 +11,13 @@ use std::os::fd::AsRawFd as _;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
+use nix::errno::Errno;
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, socket};
 use nix::unistd::Pid;
+
+/// The sockets of this network namespace (proc_net(5)).
+const SOCKETS: &str = "/proc/thread-self/net/unix";
 
 /// Held until it is dropped or the process ends.
 #[derive(Debug)]
@@ -40,7 +44,7 @@ impl Lock {
 /// # Errors
 /// The list of sockets cannot be read.
 pub fn names() -> io::Result<BTreeSet<String>> {
-    let sockets = std::fs::read_to_string("/proc/thread-self/net/unix")?;
+    let sockets = std::fs::read_to_string(SOCKETS)?;
     Ok(sockets
         .lines()
         .filter_map(|line| line.split_ascii_whitespace().last()?.strip_prefix('@'))
@@ -57,17 +61,46 @@ pub fn is_held(name: &str) -> io::Result<bool> {
 }
 
 /// The process that holds the lock of this name (`SO_PEERCRED`, unix(7)). `None` if there is none,
-/// it is in another PID namespace, or it has been asked so often that its socket takes no more:
-/// each call leaves a connection there that nobody accepts. So [`is_held`] is for asking often.
+/// or it is in another PID namespace. Each call leaves a connection there that nobody accepts, so
+/// [`is_held`] is for asking often. Whoever may connect can use up the room for these; then the
+/// process is found by its open files, if this one may look at them.
 #[must_use]
 pub fn holder(name: &str) -> Option<Pid> {
     let address = UnixAddr::new_abstract(name.as_bytes()).ok()?;
     // Where there is no room for the connection, it fails in place of waiting for some.
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let stream = socket(AddressFamily::Unix, SockType::Stream, flags, None).ok()?;
-    connect(stream.as_raw_fd(), &address).ok()?;
+    match connect(stream.as_raw_fd(), &address) {
+        Ok(()) => {}
+        Err(Errno::EAGAIN) => return by_open_files(name),
+        Err(_) => return None,
+    }
     let credentials = getsockopt(&stream, PeerCredentials).ok()?;
     (credentials.pid() > 0).then(|| Pid::from_raw(credentials.pid()))
+}
+
+/// The process that has the socket of this name open (proc_pid_fd(5)).
+fn by_open_files(name: &str) -> Option<Pid> {
+    // What accepts connections (`__SO_ACCEPTCON`): those that wait have the same name.
+    const LISTENS: &str = "00010000";
+    let sockets = std::fs::read_to_string(SOCKETS).ok()?;
+    let socket = sockets.lines().find_map(|line| {
+        let [_, _, _, flags, _, _, inode, path] =
+            line.split_ascii_whitespace().collect::<Vec<_>>()[..]
+        else {
+            return None;
+        };
+        let is_it = flags == LISTENS && path.strip_prefix('@') == Some(name);
+        is_it.then(|| format!("socket:[{inode}]"))
+    })?;
+    let mut processes = std::fs::read_dir("/proc").ok()?.flatten();
+    processes.find_map(|process| {
+        let number = process.file_name().to_str()?.parse().ok()?;
+        let mut files = std::fs::read_dir(process.path().join("fd")).ok()?.flatten();
+        let is_open = files
+            .any(|file| std::fs::read_link(file.path()).is_ok_and(|to| to.as_os_str() == &*socket));
+        is_open.then(|| Pid::from_raw(number))
+    })
 }
 
 #[cfg(test)]
@@ -104,7 +137,7 @@ mod tests {
             tell.send(holder(&asked)).expect("somebody waits");
         });
         let found = told.recv_timeout(Duration::from_secs(60));
-        assert_eq!(found.expect("it does not block"), None);
+        assert_eq!(found.expect("it does not block"), Some(Pid::this()));
         assert!(is_held(&name).expect("readable"));
     }
 }

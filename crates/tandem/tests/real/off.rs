@@ -62,6 +62,29 @@ fn everything_is_off_after_one_command_whatever_state_it_was_in() {
 }
 
 #[test]
+fn a_proxy_whose_lock_takes_no_more_connections_is_stopped() {
+    if !can_run() {
+        return;
+    }
+    let net = Net::new(Shape::Wire);
+    let before = rules(&net.a);
+    let daemon = Daemon::start(&net.a, &Spec::new(Side::Client, &net));
+    // Any user may connect, and nobody accepts: then the kernel does not say who listens.
+    let room = fs::read_to_string("/proc/sys/net/core/somaxconn").expect("readable");
+    let room: usize = room.trim().parse().expect("a number");
+    net.a.inside(|| {
+        for _ in 0..=room {
+            let _ = tandem_daemon::lock::holder("tandem/client-side/link0");
+        }
+    });
+    let said = off(&net.a);
+    assert!(said.contains("client-side on link0 (process "), "{said}");
+    assert!(said.contains(") stopped\n"), "{said}");
+    assert_eq!(daemon.end_by_itself().code, Some(0));
+    assert_eq!(rules(&net.a), before);
+}
+
+#[test]
 fn a_proxy_that_cannot_be_stopped_is_named_and_its_rules_go_all_the_same() {
     if !can_run() {
         return;
@@ -69,13 +92,15 @@ fn a_proxy_that_cannot_be_stopped_is_named_and_its_rules_go_all_the_same() {
     let net = Net::new(Shape::Wire);
     let before = rules(&net.a);
     let daemon = Daemon::start(&net.a, &Spec::new(Side::Client, &net));
+    // Or it would set its rules again.
     daemon.signal(Signal::SIGSTOP);
-    // Connections that nobody accepts: once there is no room for more, the kernel does not say who
-    // listens.
-    net.a
-        .inside(|| while tandem_daemon::lock::holder("tandem/client-side/link0").is_some() {});
-    let off = ["60", env!("CARGO_BIN_EXE_tandem"), "off"];
-    let output = net.a.output(Command::new("timeout").args(off));
+    // Where processes have other numbers.
+    let off = ["--pid", "--fork", "--mount-proc", "--", "timeout", "60"];
+    let output = net.a.output(
+        Command::new("unshare")
+            .args(off)
+            .args([env!("CARGO_BIN_EXE_tandem"), "off"]),
+    );
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let said = String::from_utf8_lossy(&output.stdout);
     let named = "client-side on link0 (of an unknown process) could not be stopped\n";
