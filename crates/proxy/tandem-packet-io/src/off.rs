@@ -28,7 +28,7 @@ use crate::error::IoError;
 /// runs of `iptables`.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Between two looks.
+/// Between two looks: they are no children of this process, and may be others by then.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// There where systemd is the service manager (sd_booted(3)).
@@ -51,8 +51,8 @@ pub struct Done {
     pub removed: Vec<(&'static str, String)>,
     /// Tables that cannot be shown: what stands there is not known.
     pub unlisted: Vec<(Family, Table)>,
-    /// The first thing that could not be done.
-    pub failure: Option<IoError>,
+    /// What could not be done.
+    pub failures: Vec<IoError>,
 }
 
 /// A daemon that ran.
@@ -103,7 +103,7 @@ pub fn off() -> Result<Done, IoError> {
         stopped,
         removed: cleared.removed,
         unlisted: cleared.unlisted,
-        failure: failures.into_iter().next(),
+        failures,
     })
 }
 

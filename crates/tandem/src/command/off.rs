@@ -36,12 +36,17 @@ pub(crate) fn run() -> Result<(), Failure> {
         )
         .expect("a String takes whatever is written to it");
     }
-    if text.is_empty() && done.failure.is_none() {
+    if text.is_empty() && done.failures.is_empty() {
         text.push_str("no proxy runs here, and none has left rules\n");
+    }
+    let mut failures = done.failures.into_iter();
+    let failure = failures.next();
+    for another in failures {
+        writeln!(text, "{another}").expect("a String takes whatever is written to it");
     }
     // Any program may take a lock, by a name of its own.
     output::print(&output::harmless(&text))?;
-    match done.failure {
+    match failure {
         Some(error) => Err(error.into()),
         None => Ok(()),
     }
