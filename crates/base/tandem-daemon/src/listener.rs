@@ -28,7 +28,8 @@ const BACKLOG: u32 = 1024;
 /// After the listener has failed, for lack of descriptors above all.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// Listens on `address`, which `setting` names.
+/// Listens on `address`, which `setting` names. `[::]` has IPv4, too; on a machine without IPv6 it
+/// has IPv4 alone.
 ///
 /// # Errors
 /// The address is in use or not one of this machine's.
@@ -36,13 +37,12 @@ pub async fn listen(
     setting: &'static str,
     address: SocketAddr,
 ) -> Result<TcpListener, DaemonError> {
-    TcpListener::bind(address)
-        .await
+    listen_on(address, Stack::Both)
         .map_err(|source| DaemonError::listening(setting, address, source))
 }
 
-/// Listens on all of these. `[::]` has IPv4, too, unless another of them has an address of IPv4
-/// with that port; on a machine without IPv6 it has IPv4 alone. Must be called within a runtime.
+/// Listens on all of these, as [`listen`] does; but where another of them is an address of IPv4
+/// with the same port, `[::]` has IPv6 alone. Must be called within a runtime.
 ///
 /// # Errors
 /// An address is in use or not one of this machine's.
@@ -208,9 +208,17 @@ mod tests {
             assert_eq!(from.ip().to_canonical(), to.ip());
         }
         drop(listeners);
-        let any = [SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)), bound[0]];
-        let (bound, listeners) = listen(&any);
-        assert_eq!(bound, any);
+        // Another test may take the port in between.
+        let (any, listeners) = loop {
+            let (bound, first) = listen(&[socket("0.0.0.0:0")]);
+            let any = [bound[0], socket(&format!("[::]:{}", bound[0].port()))];
+            drop(first);
+            match listen_all("--listen", &any) {
+                Err(DaemonError::Busy { .. }) => {}
+                both => break (any, both.expect("free ports")),
+            }
+        };
+        let port = any[0].port();
         for (to, listener) in ["127.0.0.1", "::1"].iter().zip(&listeners) {
             let to = SocketAddr::new(to.parse().expect("an address"), port);
             let _stream = TcpStream::connect(to).await.expect("it is listened on");
