@@ -1,7 +1,7 @@
 //! A socket that adds up what is written to it and what is read from it.
 //!
-//! Is not: a limit. It counts what the system's calls took and gave, headers of TCP and IP not
-//! among it. What is read is counted before it is a whole record of TLS.
+//! Is not: a limit. It counts what the system's calls took and gave, without the headers of TCP and
+//! IP. What is read is counted before it is a whole record of TLS.
 
 use std::io;
 use std::pin::Pin;

@@ -43,7 +43,7 @@ use counted::Counted;
 
 /// The client's end of a channel.
 pub type ClientChannel = client::TlsStream<TcpStream>;
-/// The client's end of one on which it is counted what comes.
+/// The client's end of one that counts what it receives.
 pub type CountedChannel = client::TlsStream<Counted>;
 /// The server's end of a channel.
 pub type ServerChannel = server::TlsStream<Counted>;

@@ -97,7 +97,8 @@ pub fn has(programs: &[&str]) -> bool {
 #[must_use]
 pub fn openssl_3_5() -> Option<PathBuf> {
     let in_home = || Some(Path::new(&std::env::var_os("HOME")?).join(".cache/tandem/tools"));
-    let tools = std::env::var_os("TANDEM_TOOLS").map(PathBuf::from);
+    let tools = std::env::var_os("TANDEM_TOOLS").filter(|folder| !folder.is_empty());
+    let tools = tools.map(PathBuf::from);
     let folder = tools.or_else(in_home)?.join("openssl-3.5");
     if folder.join("bin/openssl").is_file() {
         return Some(folder);

@@ -20,7 +20,7 @@ use crate::rules::Owner;
 
 /// How long one start waits for another: two dozen runs of `iptables` on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two tries.
+/// Between two tries: nothing tells when a name is free, but whoever holds it, who may hang.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Held by the one daemon of a role and link.

@@ -4,8 +4,9 @@
 //! Is not: a decision on a packet ([`Engine`]), nor set-up of logging; the binary does that.
 //!
 //! Invariants: rules are the last thing that is set and the first that is taken away, and the queue
-//! to which they lead is read from before the first is set until after the last is gone; whatever
-//! ends the loop, an error or a panic, the rules go and the packets that wait are let go.
+//! to which they lead is read from before the first is set until after the last is gone, unless an
+//! error or a panic ends the daemon: then packets wait until the rules are gone. Whatever ends it,
+//! the rules go and the packets that wait are let go.
 
 mod event_loop;
 

@@ -167,7 +167,7 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
 /// take away at the end. Changes nothing.
 ///
 /// # Errors
-/// The link's name is none, or the firewall cannot be read.
+/// The link's name is invalid, or the firewall cannot be read.
 pub fn dry_run_client_side(config: &ClientSide) -> Result<String, TunnelError> {
     match &config.link {
         Some(link) => intake::describe(link, intake::own(&config.rules, link)),
@@ -179,7 +179,7 @@ pub fn dry_run_client_side(config: &ClientSide) -> Result<String, TunnelError> {
 /// mark, which each start chooses.
 ///
 /// # Errors
-/// The link's name is none.
+/// The link's name is invalid.
 pub fn rule_set(link: &config::Link) -> Result<RuleSet, TunnelError> {
     intake::rule_set(link)
 }

@@ -56,7 +56,7 @@ pub(crate) enum SplitCommand {
 /// challenges. A public name therefore needs CAA records, signed by DNSSEC, that allow only one
 /// account at one authority, only DNS-01 and no wildcards. This command asks a resolver for them,
 /// checks the signatures from the root's key down, and prints what is missing. Its exit code is 1
-/// if anything is missing. It also asks each name server of the zone whether all say the same.
+/// if anything is missing. It also compares the answers of all name servers of the zone.
 /// Names that no authority issues for (.test, .internal, home.arpa, localhost, addresses) pass.
 #[derive(Debug, Args)]
 #[command(after_long_help = CHECK_EXAMPLE)]

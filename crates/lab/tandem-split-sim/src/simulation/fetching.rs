@@ -122,7 +122,7 @@ impl Simulation<'_> {
         self.ask_origin(by, piece);
     }
 
-    /// What an owner that waits for the origin says of that is worth.
+    /// Whether to believe an owner that says that it waits for the origin, and until when.
     fn promise(&mut self, question: Asked) -> Promise {
         let Asked {
             by,

@@ -278,7 +278,7 @@ fn queued(config: &config::Link, link: &LinkName, mark: u32) -> Result<Queued, Q
 /// What [`Redirect::open`] would have the firewall do, as input for a shell. Changes nothing.
 ///
 /// # Errors
-/// The link's name is none, or the firewall cannot be read.
+/// The link's name is invalid, or the firewall cannot be read.
 pub(crate) fn describe(config: &config::Link, own: Own) -> Result<String, TunnelError> {
     let taken = Taken::of(config)?;
     warn_if_absent(&taken.link);
@@ -302,7 +302,7 @@ pub(crate) fn describe(config: &config::Link, own: Own) -> Result<String, Tunnel
 /// mark are not those in force.
 ///
 /// # Errors
-/// The link's name is none.
+/// The link's name is invalid.
 pub(crate) fn rule_set(config: &config::Link) -> Result<RuleSet, TunnelError> {
     let own = match config.when_down {
         WhenDown::Pass => Own::Spared,

@@ -44,7 +44,7 @@ impl Client {
     /// To the site of this name, vouched for by one of the authorities in a PEM file.
     ///
     /// # Errors
-    /// The file cannot be read or holds no certificate, or the name is none.
+    /// The file cannot be read or holds no certificate, or the name is invalid.
     pub fn new(site: &str, roots: &std::path::Path) -> Result<Self, SplitIoError> {
         let certificates = CertificateDer::pem_file_iter(roots)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
