@@ -39,8 +39,11 @@ impl Roster {
     }
 
     /// Takes in a member as another broker of the site knows it; whether it did. It does not where
-    /// somebody else has its address, or the roster is full.
-    pub fn put(&mut self, member: Member, health: Health, wall: UnixTime) -> bool {
+    /// somebody else has its address, or the roster is full. One that is barred here is not well.
+    pub fn put(&mut self, member: Member, mut health: Health, wall: UnixTime) -> bool {
+        if self.is_barred(&member) {
+            health.fail();
+        }
         if let Some(entry) = self.entry(&member) {
             (entry.member, entry.health, entry.renewed) = (member, health, wall);
             return true;
@@ -113,15 +116,11 @@ impl Roster {
         let weight = |until: Option<UnixTime>, terms: u32, proofs: u32| (until, terms, proofs);
         let network = Network::narrow(bar.address);
         let theirs = weight(bar.until, bar.terms, bar.proofs);
-        let is_less = self
-            .evidence
-            .records
-            .get(&network)
-            .is_some_and(|mine| theirs <= weight(mine.until, mine.terms, mine.proofs));
-        if is_less {
-            return;
+        match self.evidence.records.get(&network) {
+            Some(mine) if theirs <= weight(mine.until, mine.terms, mine.proofs) => return,
+            Some(_) => {}
+            None => self.evidence.make_room(),
         }
-        self.evidence.make_room();
         let record = Record {
             proofs: bar.proofs,
             last: bar.last,
@@ -197,6 +196,41 @@ mod tests {
         assert_eq!(roster.bars().collect::<Vec<_>>(), [bar]);
         roster.forget_silent(UnixTime(91));
         assert!(!roster.is_barred(&member(1, 1)));
+    }
+
+    #[test]
+    fn who_is_barred_here_is_not_well_whatever_another_broker_says() {
+        let mut roster = roster();
+        roster.put_bar(Bar {
+            address: member(1, 1).address,
+            proofs: 0,
+            last: UnixTime(5),
+            terms: 1,
+            until: Some(UnixTime(90)),
+        });
+        // It has left here, and the other broker has seen neither.
+        assert!(roster.put(member(1, 1), Health::known_as_well(), UnixTime(6)));
+        assert!(roster.healths().all(|(_, health)| !health.is_healthy()));
+    }
+
+    #[test]
+    fn a_heavier_bar_of_the_same_address_takes_nobody_elses_room() {
+        let mut roster = roster();
+        let bar = |number: u32, terms: u32| Bar {
+            address: IpAddr::from(number.to_be_bytes()),
+            proofs: 0,
+            last: UnixTime(5),
+            terms,
+            until: Some(UnixTime(90)),
+        };
+        let all = 0..u32::try_from(MAX_MEMBERS).expect("few");
+        for number in all.clone() {
+            roster.put_bar(bar(number, 1));
+        }
+        for number in all {
+            roster.put_bar(bar(number, 2));
+        }
+        assert_eq!(roster.bars().count(), MAX_MEMBERS);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::net::IpAddr;
 
 use tandem_barnraising::health::Health;
 use tandem_barnraising::roster::Bar;
-use tandem_barnraising::{Member, PublicKey};
+use tandem_barnraising::{Family, Member, PublicKey};
 use tandem_wire::UnixTime;
 
 use super::{Keeper, Note, State, first_version};
@@ -212,7 +212,9 @@ impl State {
             .iter()
             .map(|(row, _)| (row.member.address, row.member))
             .collect();
-        let keys: BTreeSet<PublicKey> = there.values().map(|member| member.key).collect();
+        // A volunteer may be there by one family, and gone by the other.
+        let seat = |member: &Member| (member.key, Family::of(member.address));
+        let seats: BTreeSet<(PublicKey, Family)> = there.values().map(seat).collect();
         // First who goes, since what it has may be another's then.
         for (address, row) in &before {
             let is_there = there
@@ -222,7 +224,7 @@ impl State {
                 (true, _) | (false, Who::OnlyLinkWasGone) => {}
                 (false, Who::Primary) => self.roster.remove(&row.member),
                 (false, Who::ActedMeanwhile)
-                    if there.contains_key(address) || keys.contains(&row.member.key) =>
+                    if there.contains_key(address) || seats.contains(&seat(&row.member)) =>
                 {
                     // The address is another's now, or it has moved.
                     self.roster.remove(&row.member);

@@ -163,6 +163,39 @@ async fn after_a_cut_link_the_primary_keeps_what_it_knows_and_takes_what_it_lack
 }
 
 #[tokio::test]
+async fn who_was_barred_at_the_primary_and_has_left_is_not_well_after_a_cut_link() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+    let before = start(folders[0].path(), "");
+    assert!(is_welcome(&joins(&before, 3, told(100))));
+    look(&before, 3, Ok(200), 3);
+    let standby = start(folders[1].path(), STANDBY);
+    takes(&standby, tables(&before), Who::Primary);
+    standby.set_part(Part::Acting).await;
+    drop(before);
+    let primary = primary(folders[0].path());
+    asks(&primary, 3, Wish::Leave);
+    assert_eq!(healthy(&standby), [address(3)]);
+    takes(&primary, tables(&standby), Who::OnlyLinkWasGone);
+    assert_eq!(
+        (healthy(&primary), members(&primary)),
+        (vec![address(1)], 3)
+    );
+}
+
+#[tokio::test]
+async fn a_volunteer_that_kept_one_of_its_addresses_may_have_the_other_one_still() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+    let primary = start(folders[0].path(), "");
+    assert!(is_welcome(&joins(&primary, 1, told(100))));
+    let standby = start(folders[1].path(), STANDBY);
+    takes(&standby, tables(&primary), Who::Primary);
+    assert!(is_welcome(&joins_from_both(&primary, 1, Form::All)));
+    standby.set_part(Part::Acting).await;
+    takes(&primary, tables(&standby), Who::ActedMeanwhile);
+    assert_eq!(members(&primary), 2, "one by each family");
+}
+
+#[tokio::test]
 async fn while_it_acts_who_is_found_well_is_not_forgotten_for_its_silence() {
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
     let primary = primary(folders[0].path());
