@@ -118,7 +118,7 @@ impl Broker {
         let port = address.port();
         let acceptor = Acceptor::new(BROKER, &key, Admission::Any).map_err(SplitIoError::from)?;
         let uri = config.uri(port, PublicKey(key.name().bytes())).ok();
-        let knows = kept.site.is_some();
+        let knows = kept.is_known();
         let keeper = Keeper::new(config, key.clone(), database, kept);
         let mut names = Names::bind(config, keeper.published(), keeper.accepted()).await?;
         let pair = match &config.pair {

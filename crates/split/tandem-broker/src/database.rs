@@ -112,6 +112,14 @@ pub(crate) struct Kept {
     pub(crate) members: Vec<Row>,
 }
 
+impl Kept {
+    /// Whether there is anything to answer by. A standby that has never had a copy writes down
+    /// version 0.
+    pub(crate) fn is_known(&self) -> bool {
+        self.site.is_some_and(|site| site.version > 0)
+    }
+}
+
 /// See above.
 #[derive(Debug)]
 pub(crate) struct Database {

@@ -123,6 +123,29 @@ async fn a_primary_that_comes_back_takes_what_happened_and_nobody_who_has_left_i
     assert_eq!(healthy(&back).len(), 3);
 }
 
+#[test]
+fn a_standby_that_never_had_a_copy_knows_nothing_however_often_it_starts() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+    let kept = || {
+        let path = folders[1].path().join("broker.sqlite");
+        let (_, kept) = Database::open(&path, &config(STANDBY).site).expect("a disk");
+        kept
+    };
+    for _ in 0..2 {
+        assert!(!kept().is_known());
+        drop(start(folders[1].path(), STANDBY));
+    }
+    assert!(!kept().is_known());
+    let standby = start(folders[1].path(), STANDBY);
+    takes(
+        &standby,
+        tables(&start(folders[0].path(), "")),
+        Who::Primary,
+    );
+    drop(standby);
+    assert!(kept().is_known());
+}
+
 #[tokio::test]
 async fn a_standby_that_was_off_for_long_takes_nothing_from_its_primary() {
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
