@@ -656,12 +656,7 @@ impl BrokerAccess {
         };
         let fits = |address: &SocketAddr| family.is_none_or(|of| of == Family::of(address.ip()));
         addresses.retain(fits);
-        // A second broker of the site has the same name.
-        let first = self.failures.load(Ordering::Relaxed);
-        let first = first.checked_rem(addresses.len()).unwrap_or(0);
-        addresses.rotate_left(first);
-        // Browsers find the volunteer where it asks from, and all of them have IPv4.
-        addresses.sort_by_key(SocketAddr::is_ipv6);
+        in_turn(&mut addresses, self.failures.load(Ordering::Relaxed));
         first_of(&addresses, PATIENCE, |broker| self.connect_to(broker)).await
     }
 
@@ -703,6 +698,17 @@ impl Seat {
         }
         self.problem = problem;
     }
+}
+
+/// Brings a broker's addresses into the order in which they are tried after so many failures: a
+/// second broker of the site has the same name. A resolver may give them in another order each
+/// time.
+fn in_turn(addresses: &mut [SocketAddr], failures: usize) {
+    addresses.sort_unstable();
+    let first = failures.checked_rem(addresses.len()).unwrap_or(0);
+    addresses.rotate_left(first);
+    // Browsers find the volunteer where it asks from, and all of them have IPv4.
+    addresses.sort_by_key(SocketAddr::is_ipv6);
 }
 
 /// Whether an error says that the other end has ended the channel.

@@ -263,3 +263,23 @@ fn a_seat_is_wanted_for_each_family_that_is_listened_on() {
     let peers = ["192.0.2.1:8", "[2001:db8::1]:9"];
     assert_eq!(wanted(&each, &peers), [(four, 8), (six, 9)]);
 }
+
+#[test]
+fn after_each_failure_another_broker_is_tried_first_whatever_order_a_resolver_gives() {
+    let brokers: [SocketAddr; 2] = [8, 9].map(|host| ([192, 0, 2, host], 8470).into());
+    let first = |failures: usize, resolved: [usize; 2]| {
+        let mut addresses = resolved.map(|index| brokers[index]);
+        in_turn(&mut addresses, failures);
+        addresses[0]
+    };
+    for failures in 0..4 {
+        let one = first(failures, [0, 1]);
+        assert_eq!(first(failures, [1, 0]), one);
+        assert_ne!(first(failures + 1, [1, 0]), one);
+    }
+    let v6: SocketAddr = "[2001:db8::1]:8470".parse().expect("an address");
+    let mut addresses = [v6, brokers[1], brokers[0]];
+    in_turn(&mut addresses, 0);
+    assert_eq!(addresses, [brokers[0], brokers[1], v6], "IPv4 comes first");
+    in_turn(&mut [], 3);
+}
