@@ -13,6 +13,7 @@
 //! of it; a serial never goes back.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::watch;
 
@@ -43,10 +44,35 @@ pub struct Copied {
 pub struct Heard {
     /// The last that was heard.
     pub copied: Option<Copied>,
-    /// Seconds by which the other's clock is ahead of the own one.
-    pub ahead: i64,
+    /// The other's clock, once it was heard.
+    pub clock: Option<TheirClock>,
     /// Whether the other is there.
     pub is_there: bool,
+}
+
+/// The wall clock of the other: what it showed last, counted on by one that only goes forward, so
+/// that a step of the own wall clock has no say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TheirClock {
+    wall: u64,
+    heard: Instant,
+}
+
+impl TheirClock {
+    /// It shows this now, in seconds since 1970.
+    #[must_use]
+    pub fn heard(wall: u64) -> Self {
+        Self {
+            wall,
+            heard: Instant::now(),
+        }
+    }
+
+    /// What it shows now.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.wall.saturating_add(self.heard.elapsed().as_secs())
+    }
 }
 
 /// A handle to a name server that is one of two.
@@ -70,6 +96,7 @@ pub(crate) fn later(one: u32, other: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::time::Duration;
 
     use hickory_proto::dnssec::rdata::DNSSECRData;
     use hickory_proto::rr::{RData, RecordType};
@@ -79,7 +106,7 @@ mod tests {
     use crate::keeper::{Changing, Keeper, unix_time};
     use crate::{Answers, Settings};
 
-    const HOUR: i64 = 3600;
+    const HOUR: u64 = 3600;
 
     /// A name server with this key, and what it is told.
     fn server(key: &Path, lead: Lead) -> (Keeper, Other, watch::Sender<Arc<Answers>>) {
@@ -123,10 +150,11 @@ mod tests {
         })
     }
 
-    fn heard(from: &Other, ahead: i64) -> Arc<Heard> {
+    /// From one whose clock is so far ahead.
+    fn heard(from: &Other, ahead: u64) -> Arc<Heard> {
         Arc::new(Heard {
             copied: Some(Copied::clone(&from.copied.borrow())),
-            ahead,
+            clock: Some(TheirClock::heard(unix_time() + ahead)),
             is_there: true,
         })
     }
@@ -165,6 +193,24 @@ mod tests {
         follows.heard.send_replace(heard(&leads, 0));
         follow.catch_up();
         assert_eq!(serial(&follow), serial(&lead));
+    }
+
+    #[tokio::test]
+    async fn whatever_its_own_clock_is_set_to_it_signs_by_the_last_that_it_heard_of_the_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut follow, follows, answers) = server(&folder.path().join("a"), Lead::Follows);
+        let long = Duration::from_secs(100);
+        follows.heard.send_modify(|heard| {
+            // Where this one's shows something else altogether, and did so then.
+            Arc::make_mut(heard).clock = Some(TheirClock {
+                wall: 1_000_000,
+                heard: Instant::now() - long,
+            });
+        });
+        answers.send_replace(answer(1));
+        follow.catch_up();
+        let from = u64::from(signed_from(&follow)) + 3 * HOUR;
+        assert!((1_000_100..1_000_160).contains(&from), "{from}");
     }
 
     #[tokio::test]

@@ -175,11 +175,11 @@ impl Keeper {
 
     /// The other server's clock, where this one follows: so both sign for the same time.
     fn now(&self) -> u64 {
-        let ahead = match &self.other {
-            Some(other) if other.lead == Lead::Follows => other.heard.borrow().ahead,
-            Some(_) | None => 0,
+        let clock = match &self.other {
+            Some(other) if other.lead == Lead::Follows => other.heard.borrow().clock,
+            Some(_) | None => None,
         };
-        unix_time().saturating_add_signed(ahead)
+        clock.map_or_else(unix_time, |clock| clock.now())
     }
 
     /// Takes in what was heard of the other server.

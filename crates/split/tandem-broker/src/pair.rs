@@ -4,6 +4,7 @@
 //! ```text
 //!   standby                                   primary
 //!     | -- connects, both show the one key ---> |
+//!     | <---------------------------------- 1 - |  its keeper answers: it does not hang
 //!     | -- what it knows ---------------------> |  takes over what happened while it was gone
 //!     | <------------------ what it knows now - |
 //!     | -- 0 ---------------------------------> |  once a second, and at each change of health:
@@ -48,6 +49,8 @@ const BEAT: Duration = Duration::from_secs(1);
 /// start anew.
 const GONE: Duration = Duration::from_secs(10);
 const ZONE: &str = "zone";
+/// The primary's first word.
+const THERE: u8 = 1;
 
 /// Whose name server leads.
 pub(crate) fn lead(pair: &Pair) -> Lead {

@@ -64,6 +64,26 @@ impl Keeper {
         self.lock().part.subscribe()
     }
 
+    /// Waits for as long as this broker hangs, as it does where its disk does.
+    pub(crate) async fn answers(&self) {
+        self.with(|_| ()).await;
+    }
+
+    /// Hangs until what is returned is dropped.
+    #[cfg(test)]
+    pub(crate) async fn hang(&self) -> std::sync::mpsc::Sender<()> {
+        let (release, released) = std::sync::mpsc::channel();
+        let (hangs, hung) = tokio::sync::oneshot::channel();
+        let keeper = self.clone();
+        tokio::task::spawn_blocking(move || {
+            let _state = keeper.lock();
+            let _ = hangs.send(());
+            let _ = released.recv();
+        });
+        let _ = hung.await;
+        release
+    }
+
     /// From now on this broker does this.
     pub(crate) async fn set_part(&self, part: Part) {
         self.with(move |state| state.set_part(part)).await;

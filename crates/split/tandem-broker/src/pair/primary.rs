@@ -3,7 +3,8 @@
 //! Is not: who acts: the standby finds that out by itself.
 //!
 //! Invariants: one standby at a time, the one that came last; strangers get no further than a
-//! handshake, hold few places, and each for seconds.
+//! handshake, hold few places, and each for seconds; a broker that hangs says nothing, so that its
+//! standby goes on acting.
 
 use std::collections::HashSet;
 use std::io;
@@ -16,12 +17,12 @@ use tandem_broker_dns::copied::{Heard, Other};
 use tandem_channel::{Acceptor, Admission, ChannelKey, ServerChannel};
 use tandem_daemon::listener;
 use tandem_split_io::SplitIoError;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::{BEAT, GONE, PAIR, PATIENCE, check_format, known, read_zone};
+use super::{BEAT, GONE, PAIR, PATIENCE, THERE, check_format, known, read_zone};
 use crate::database::copy::FORMAT;
 use crate::error::BrokerError;
 use crate::keeper::{Keeper, Who};
@@ -128,8 +129,11 @@ impl Primary {
         }
     }
 
-    /// What the standby knows.
+    /// What the standby knows, which stops acting at the first word.
     async fn listen(&self, channel: &mut ServerChannel) -> io::Result<()> {
+        self.keeper.answers().await;
+        channel.write_u8(THERE).await?;
+        channel.flush().await?;
         let frame = Frame::read(channel).await?;
         check_format(&frame)?;
         let (theirs, steady) = (frame.wall, frame.steady);
@@ -140,7 +144,7 @@ impl Primary {
         if let (Some(dns), Some(copied)) = (&self.dns, read_zone(&tables)?) {
             dns.heard.send_replace(Arc::new(Heard {
                 copied: Some(copied),
-                ahead: 0,
+                clock: None,
                 is_there: true,
             }));
         }
@@ -185,7 +189,6 @@ mod tests {
     use std::path::Path;
 
     use tandem_channel::{Connector, Pin};
-    use tokio::io::AsyncWriteExt as _;
     use tokio::net::TcpStream;
 
     use super::*;
@@ -203,6 +206,7 @@ mod tests {
         let connector = Connector::new(PAIR, &key(own), pin).expect("a client");
         let stream = TcpStream::connect(primary).await?;
         let mut channel = connector.open(stream).await?;
+        assert_eq!(channel.read_u8().await?, THERE);
         // As a standby that has never had a copy.
         let empty = Tables::default();
         let frame = empty.since(&empty, FORMAT, (0, 0));
