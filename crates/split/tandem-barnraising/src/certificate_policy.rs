@@ -259,6 +259,13 @@ pub enum Finding {
         /// Its address, or its name where it has none.
         server: String,
     },
+    /// A name server of the zone cannot be asked from this machine.
+    UnroutedServer {
+        /// Its address.
+        server: String,
+    },
+    /// It was not found out in time which name servers the zone has, or what they say.
+    UncomparedServers,
     /// Certificates that are issued all the same show in public logs.
     WatchLogs,
 }
@@ -291,6 +298,8 @@ impl Finding {
             | Self::PerhapsSharedDomain { .. }
             | Self::DifferentServers { .. }
             | Self::SilentServer { .. }
+            | Self::UnroutedServer { .. }
+            | Self::UncomparedServers
             | Self::WatchLogs => Weight::Hint,
         }
     }
@@ -321,6 +330,8 @@ impl Finding {
             Self::SharedDomain { .. } | Self::PerhapsSharedDomain { .. } => "shared-domain",
             Self::DifferentServers { .. } => "different-servers",
             Self::SilentServer { .. } => "silent-server",
+            Self::UnroutedServer { .. } => "unrouted-server",
+            Self::UncomparedServers => "uncompared-servers",
             Self::WatchLogs => "watch-logs",
         }
     }
@@ -384,6 +395,12 @@ impl Finding {
             }
             Self::SilentServer { .. } => {
                 "start it, and see that it can be reached over UDP and TCP at port 53; or take it out of the zone's NS records".to_owned()
+            }
+            Self::UnroutedServer { .. } => {
+                "look again from a machine that has a route to it, as clients of that family have".to_owned()
+            }
+            Self::UncomparedServers => {
+                "look again, or with another --resolver".to_owned()
             }
             Self::WatchLogs => {
                 "watch the certificate transparency logs for this name, and act on any certificate that you did not ask for".to_owned()
@@ -470,6 +487,15 @@ impl fmt::Display for Finding {
             }
             Self::SilentServer { server } => {
                 write!(f, "the name server {server} does not answer")
+            }
+            Self::UnroutedServer { server } => {
+                write!(
+                    f,
+                    "the name server {server} was not asked: this machine has no route to it"
+                )
+            }
+            Self::UncomparedServers => {
+                write!(f, "the zone's name servers were not all asked in time")
             }
             Self::WatchLogs => write!(f, "authorities err; what they issued shows in public logs"),
         }

@@ -93,12 +93,20 @@ pub async fn check(text: &str, options: &Options) -> Result<Report, DnsError> {
 /// # Errors
 /// No resolver can be found.
 pub async fn servers(text: &str, options: &Options) -> Result<Vec<Finding>, DnsError> {
+    servers_within(PATIENCE, text, options).await
+}
+
+async fn servers_within(
+    patience: Duration,
+    text: &str,
+    options: &Options,
+) -> Result<Vec<Finding>, DnsError> {
     let Some(Subject::Public(name)) = Subject::parse(text) else {
         return Ok(Vec::new());
     };
     let (resolver, site) = (resolver(options)?, absolute(&name)?);
-    let compared = timeout(PATIENCE, servers::compare(resolver, &site, DNS_PORT)).await;
-    Ok(compared.unwrap_or_default())
+    let compared = timeout(patience, servers::compare(resolver, &site, DNS_PORT)).await;
+    Ok(compared.unwrap_or_else(|_| vec![Finding::UncomparedServers]))
 }
 
 async fn check_within(
@@ -388,6 +396,9 @@ mod tests {
         let refusals: Vec<&Finding> = report.refusals().collect();
         assert_eq!(refusals, [&Finding::Unanswered]);
         assert!(!report.is_acceptable());
+        let servers = servers_within(patience, "www.tandem-site.org", &options).await;
+        let servers = servers.expect("a finding, and no error");
+        assert_eq!(servers, [Finding::UncomparedServers]);
     }
 
     #[test]

@@ -5,13 +5,14 @@
 //! answer shows others.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use hickory_net::xfer::{DnsHandle as _, FirstAnswer as _};
 use hickory_proto::op::{DnsRequestOptions, Query};
 use hickory_proto::rr::{Name, RData, RecordType};
 use tandem_barnraising::certificate_policy::Finding;
+use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -34,7 +35,11 @@ pub(super) async fn compare(resolver: SocketAddr, site: &Name, port: u16) -> Vec
     let mut zone = site.clone();
     let mut servers = Vec::new();
     while servers.is_empty() && !zone.is_root() {
-        servers = names(&resolver, &zone).await;
+        // What has no answer may have servers.
+        servers = match names(&resolver, &zone).await {
+            Some(servers) => servers,
+            None => return vec![Finding::UncomparedServers],
+        };
         if servers.is_empty() {
             zone = zone.base_name();
         }
@@ -48,7 +53,10 @@ pub(super) async fn compare(resolver: SocketAddr, site: &Name, port: u16) -> Vec
             findings.push(Finding::SilentServer { server });
         }
         for address in addresses {
-            if asked.len() < MAX_ADDRESSES {
+            if !has_route(SocketAddr::new(address, port)).await {
+                let server = address.to_string();
+                findings.push(Finding::UnroutedServer { server });
+            } else if asked.len() < MAX_ADDRESSES {
                 let (zone, site) = (zone.clone(), site.clone());
                 asked.spawn(async move {
                     let at = SocketAddr::new(address, port);
@@ -94,13 +102,26 @@ async fn said(server: SocketAddr, zone: &Name, site: &Name) -> Option<Said> {
     Some(said)
 }
 
-async fn names(resolver: &Asker, zone: &Name) -> Vec<Name> {
-    let records = records(resolver, zone, RecordType::NS).await;
+/// Whether this machine can send anything there: many have no IPv6. Nothing is sent.
+async fn has_route(to: SocketAddr) -> bool {
+    let any: SocketAddr = match to {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    match UdpSocket::bind(any).await {
+        Ok(socket) => socket.connect(to).await.is_ok(),
+        Err(_) => false,
+    }
+}
+
+/// None where there is no answer.
+async fn names(resolver: &Asker, zone: &Name) -> Option<Vec<Name>> {
+    let records = records(resolver, zone, RecordType::NS).await?;
     let name = |data: RData| match data {
         RData::NS(server) => Some(server.0),
         _ => None,
     };
-    records.into_iter().flatten().filter_map(name).collect()
+    Some(records.into_iter().filter_map(name).collect())
 }
 
 async fn addresses(resolver: &Asker, server: &Name) -> Vec<IpAddr> {
@@ -141,12 +162,13 @@ mod tests {
 
     const SITE: &str = "www.tandem-site.org";
 
-    /// A name server at this address; the zone's servers are at 127.0.0.2, .3 and .4.
+    /// A name server at this address; the zone's servers are at 127.0.0.2, .3 and .4, and where no
+    /// machine has a route without the name of an interface.
     async fn serve(key: &Path, at: SocketAddr, account: &str) -> SocketAddr {
         let settings: Settings = serde_json::from_value(serde_json::json!({
             "key": key, "listen": [at], "authority": "letsencrypt.org",
             "account": format!("https://letsencrypt.org/acct/{account}"),
-            "nameservers": {format!("ns.{SITE}"): ["127.0.0.2", "127.0.0.3", "127.0.0.4"]},
+            "nameservers": {format!("ns.{SITE}"): ["127.0.0.2", "127.0.0.3", "127.0.0.4", "fe80::1"]},
         }))
         .expect("settings");
         let site = tandem_barnraising::uri::Name::parse(SITE).expect("a name");
@@ -170,7 +192,11 @@ mod tests {
         let silent = Finding::SilentServer {
             server: "127.0.0.4".to_owned(),
         };
-        assert_eq!(compare(first, &site, port).await, [silent]);
+        let unrouted = Finding::UnroutedServer {
+            server: "fe80::1".to_owned(),
+        };
+        let found = compare(first, &site, port).await;
+        assert_eq!(found, [unrouted.clone(), silent]);
         // One with another account, and another key.
         serve(&key("b"), ([127, 0, 0, 4], port).into(), "2").await;
         let servers: Vec<String> = (2..=4).map(|host| format!("127.0.0.{host}")).collect();
@@ -178,6 +204,18 @@ mod tests {
             kind: kind.to_owned(),
             servers: servers.clone(),
         });
-        assert_eq!(compare(first, &site, port).await, different);
+        let found = compare(first, &site, port).await;
+        assert_eq!((&found[0], &found[1..]), (&unrouted, &different[..]));
+    }
+
+    #[tokio::test]
+    async fn without_an_answer_nothing_is_said_of_the_zone_above() {
+        // Nobody is there any more, and the system says so at once.
+        let socket = UdpSocket::bind("127.0.0.1:0").await.expect("loopback");
+        let nobody = socket.local_addr().expect("bound");
+        drop(socket);
+        let site = Name::from_ascii(format!("{SITE}.")).expect("a name");
+        let found = compare(nobody, &site, nobody.port()).await;
+        assert_eq!(found, [Finding::UncomparedServers]);
     }
 }
