@@ -1,7 +1,8 @@
 //! What other volunteers of the site ask this one for: answers out of its cache, or from the
 //! origin.
 //!
-//! Who has to wait for the origin is told so, or would ask it as well (`patience`).
+//! Who has to wait is told so, or would ask the origin as well (`patience`): once whatever the
+//! reason is, and again as long as something comes from the origin.
 //!
 //! Is not: for strangers: who is no member gets no channel. Nor does a question go on to a third
 //! volunteer, so that none can go in a circle.
@@ -37,8 +38,8 @@ const GREETING: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(90);
 /// How long an answer may take to be read.
 const STALL: Duration = Duration::from_secs(60);
-/// After so long it is said that the answer is still to come: before the patience of whoever asks
-/// is over, and after a cache on disk has answered.
+/// After so long it is said that the answer is still to come, whether or not anything has come from
+/// the origin: before the patience of whoever asks is over, and after a cache on disk has answered.
 const FIRST_WORD: Duration = Duration::from_millis(250);
 /// And after so long again, if something has come.
 const NEXT_WORD: Duration = Duration::from_secs(2);
@@ -172,7 +173,8 @@ impl Questions {
         }
     }
 
-    /// Says that what is asked for is coming, if that is so.
+    /// Says that what is asked for is coming: at first in any case, then if more has come from the
+    /// origin.
     async fn say_coming(&mut self) -> io::Result<()> {
         self.next_word = Instant::now() + NEXT_WORD;
         let came = Some(self.shared.fetcher.came());

@@ -151,7 +151,7 @@ impl Asker {
     }
 
     /// How many questions have been answered, one way or the other: whether somebody says anything
-    /// at all.
+    /// at all. What nobody has asked does not count.
     pub(super) fn answered(&self) -> u64 {
         self.waiting.answered.load(Ordering::Relaxed)
     }
@@ -196,10 +196,10 @@ impl Waiting {
             self.arrivals.cache.keep(thing);
             self.arrivals.directory.holds(&key.digest);
         }
-        if !matches!(answer, Err(Lack::Unreachable)) {
-            self.answered.fetch_add(1, Ordering::Relaxed);
-        }
         if let Some(awaited) = self.lock().remove(&key) {
+            if !matches!(answer, Err(Lack::Unreachable)) {
+                self.answered.fetch_add(1, Ordering::Relaxed);
+            }
             if answer.is_ok() {
                 self.heard().given = Some(Instant::now());
                 let mut usual = self.usual.lock().unwrap_or_else(PoisonError::into_inner);
@@ -429,5 +429,58 @@ impl Answers {
                 return Ok(());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tandem_split::PayloadName;
+    use tandem_split::message::Absent;
+
+    use super::super::cache;
+    use super::super::sharing::Nobody;
+    use super::*;
+
+    #[test]
+    fn an_answer_that_nobody_waits_for_does_not_count() {
+        let number = || Number::counter("n", "");
+        let numbers = cache::Numbers {
+            from_memory: number(),
+            from_disk: number(),
+            damaged: number(),
+            not_kept: number(),
+            disk_bytes: number(),
+        };
+        let waiting = Waiting {
+            arrivals: Arrivals {
+                cache: Arc::new(Cache::new(1 << 20, None, numbers)),
+                directory: Arc::new(Nobody),
+            },
+            things: Mutex::default(),
+            ahead: Mutex::default(),
+            answered: AtomicU64::new(0),
+            heard: Mutex::default(),
+            came: Arc::default(),
+            usual: Mutex::default(),
+            received: number(),
+        };
+        let asked = Greeting::new(Channel::Misses, Encodings::DEFAULT);
+        let mut answers = Answers {
+            asked,
+            decoder: Decoder::new(Side::Origin),
+            lists: HashMap::new(),
+        };
+        let name = PayloadName::sha256(b"lacking");
+        let key = payload_key(name).expect("SHA-256");
+        let mut absent = Vec::new();
+        Message::Absent(Absent(Miss::Payload(name))).write(&mut absent);
+        let mut said = Vec::new();
+        asked.answer(Encodings::DEFAULT).write(&mut said);
+        said.extend_from_slice(&absent);
+        answers.take_in(&waiting, &said).expect("well-formed");
+        assert_eq!(waiting.answered.load(Ordering::Relaxed), 0);
+        waiting.lock().insert(key, Awaited::new().0);
+        answers.take_in(&waiting, &absent).expect("well-formed");
+        assert_eq!(waiting.answered.load(Ordering::Relaxed), 1);
     }
 }

@@ -29,7 +29,8 @@ const FAULT: Duration = Duration::from_secs(10);
 /// How long who answers wrongly is.
 const WRONG: Duration = Duration::from_secs(600);
 /// How long who says that something is coming, and does not give it, is: ten times what that has
-/// cost, and five where it gave other things.
+/// cost, and five where it gave other things. Who falls silent after that word as well: it may be
+/// an honest one whose line is dead, of which nothing is to be had meanwhile.
 const PROMISED: Duration = Duration::from_secs(300);
 /// Most doublings of [`FAULT`]: ten minutes.
 const DOUBLINGS: u32 = 6;
@@ -164,6 +165,11 @@ impl Peers {
                 self.pass_over(member, Some(WRONG));
             }
             Err(Late::Promising) => {
+                self.pass_over(member, Some(PROMISED));
+                return Asked::TooLate;
+            }
+            // Only its word has made anybody wait for so long.
+            Err(Late::Silent) if Instant::now() > deadline + FAULT => {
                 self.pass_over(member, Some(PROMISED));
                 return Asked::TooLate;
             }

@@ -431,10 +431,15 @@ async fn trickle(mut channel: ServerChannel, chunks: Arc<HashMap<PayloadName, Pa
 /// How long a file takes through a volunteer whose only peer trickles, and that it is asked nothing
 /// more afterwards.
 fn trickled(chunks: HashMap<PayloadName, Payload>, len: usize) -> Duration {
-    let site = Site::new();
-    let group = helpers(&site, 1);
     let chunks = Arc::new(chunks);
     let hostile = Impostor::start(move |channel| trickle(channel, Arc::clone(&chunks)));
+    costs_once(hostile, len)
+}
+
+/// The same with somebody else as the only peer.
+fn costs_once(hostile: Impostor, len: usize) -> Duration {
+    let site = Site::new();
+    let group = helpers(&site, 1);
     acquaint(&group, &[hostile.member]);
     let start = Instant::now();
     let path = format!("/bytes/{len}/1");
@@ -459,6 +464,48 @@ fn who_says_that_it_is_coming_and_gives_nothing_costs_half_a_minute_once() {
     // A list or the first chunks, and no more than one of both.
     let range = Duration::from_secs(29)..Duration::from_secs(50);
     assert!(range.contains(&took), "{took:?}");
+}
+
+/// Says once that things are coming, then that it lacks one of them, and nothing of the others.
+async fn promise(mut channel: ServerChannel) {
+    let mut decoder = Decoder::new(Side::Volunteer);
+    let mut buffer = vec![0; 16 << 10];
+    let mut first = None;
+    loop {
+        let mut out = Vec::new();
+        match timeout(Duration::from_secs(1), channel.read(&mut buffer)).await {
+            Ok(Ok(len @ 1..)) => assert_eq!(decoder.push(&buffer[..len]), len),
+            Ok(_) => return,
+            Err(_) => {
+                if let Some(miss) = first.take() {
+                    Message::Absent(Absent(miss)).write(&mut out);
+                }
+            }
+        }
+        while let Ok(Some(message)) = decoder.next_message() {
+            match message {
+                Message::Greeting(greeting) => {
+                    greeting.answer(Encodings::DEFAULT).write(&mut out);
+                    Message::Progress(Progress::Coming).write(&mut out);
+                }
+                Message::Miss(miss @ Miss::Object { .. }) => {
+                    Message::Absent(Absent(miss)).write(&mut out);
+                }
+                Message::Miss(miss) => first = first.or(Some(miss)),
+                other => panic!("{other:?}"),
+            }
+        }
+        if channel.write_all(&out).await.is_err() || channel.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn who_falls_silent_after_it_has_said_that_it_is_coming_costs_twenty_seconds_once() {
+    // Of the chunks that do not come with the list, some are asked of it, fewer than are excused.
+    let took = costs_once(Impostor::start(promise), (AHEAD as usize + 15) * CHUNK);
+    assert!(took < Duration::from_secs(40), "{took:?}");
 }
 
 #[test]

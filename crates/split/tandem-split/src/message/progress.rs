@@ -26,8 +26,9 @@ pub enum Progress {
     /// The last word about this client. Once both sides have said it, the channel is as it was at
     /// its beginning: the volunteer greets for its next client.
     Over,
-    /// On a channel of misses: whoever is asked has asked the origin, and since it last said this,
-    /// something has come from there.
+    /// On a channel of misses. At first: whoever is asked does not have it at hand, and looks for
+    /// it on disk or at the origin, of which nothing may have come. Each further time: since it
+    /// last said this, something has come from the origin.
     Coming,
 }
 
