@@ -1,5 +1,5 @@
-//! A primary and its standby: what is lost with one machine, with the link between them, and to
-//! strangers. Volunteers find both by one name, as a hosts file of their own has it.
+//! A primary and its standby: what is lost with one machine, and with the link between them.
+//! Volunteers find both by one name, as a hosts file of their own has it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -399,8 +399,10 @@ fn a_primary_that_hangs_is_replaced_and_followed_again_when_it_goes_on() {
     assert_eq!(pair.standby_counts("tandem_broker_takeovers_total "), 1);
 }
 
+/// That the primary tells a stranger nothing is the broker's own test (`pair/primary.rs`): this one
+/// already refuses the primary, whose key is not its own.
 #[test]
-fn a_stranger_neither_reads_the_copy_nor_feeds_it() {
+fn with_a_key_of_its_own_a_standby_follows_nobody_and_answers_nobody() {
     let pair = Pair::new("renew-seconds = 1\nlease-seconds = 60");
     let site = &pair.site;
     let _primary = pair.primary();
@@ -412,7 +414,7 @@ fn a_stranger_neither_reads_the_copy_nor_feeds_it() {
     fs::write(folder.join("key"), [9; 32]).expect("ours");
     fs::copy(site.at("zone.key"), site.at("zone-2.key")).expect("made");
     let _stranger = pair.standby_as_is();
-    until("it has come and is sent away", || {
+    until("it has come and gone", || {
         let log = fs::read_to_string(site.at("standby.log")).unwrap_or_default();
         log.contains("cannot be followed") && log.contains("has never had a copy")
     });
