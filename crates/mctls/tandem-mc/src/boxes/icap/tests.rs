@@ -294,6 +294,38 @@ async fn what_stands_in_a_messages_place_takes_nothing_of_the_next_with_it() {
 }
 
 #[tokio::test]
+async fn what_cannot_go_on_yet_may_still_be_replaced_where_much_waits() {
+    let (says, waits) = channel::<()>();
+    let waits = Mutex::new(waits);
+    let (address, _) = fake(move |message_: &str| match message_.contains("POST ") {
+        true => {
+            let waits = waits.lock().expect("no panic with it");
+            waits.recv().expect("the test says when");
+            let head = "POST https://page.example/b HTTP/1.1\r\n\r\n";
+            message("req", head, "other")
+        }
+        false => UNCHANGED.to_owned(),
+    });
+    let mut icap = about_requests(&address, Right::Write);
+    icap.give(b"POST /a HTTP/1.1\r\nHost: page.example\r\nContent-Length: 3\r\n\r\nabc");
+    let mut behind = String::new();
+    while icap.held < MAX_WAITING {
+        let get = get(&format!("/{}", "x".repeat(10_000)));
+        icap.give(get.as_bytes());
+        behind += &get;
+    }
+    icap.take();
+    assert_eq!(
+        icap.out, b"",
+        "the end of a message is not through before its verdict"
+    );
+    says.send(()).expect("it waits");
+    let head = "POST /b HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let expected = format!("{head}5\r\nother\r\n0\r\n\r\n{behind}");
+    assert!(icap.settled().await == expected && !icap.is_blocked);
+}
+
+#[tokio::test]
 async fn an_interim_head_in_two_records_is_not_asked_about() {
     let (address, heard) = fake(|_: &str| UNCHANGED.to_owned());
     let settings = BoxSettings {

@@ -240,11 +240,7 @@ impl Way {
             (Fate::Original, _) => Ready::Now,
             (Fate::Undecided | Fate::Released | Fate::Compared, Segment::End(_)) => Ready::Later,
             (Fate::Released, _) if has_room => Ready::Now,
-            (Fate::Compared, _) if is_pressed && has_room => Ready::Now,
-            (Fate::Undecided, _) if is_pressed && has_room => {
-                message.fate = Fate::Released;
-                Ready::Now
-            }
+            (Fate::Undecided | Fate::Compared, _) if is_pressed && has_room => Ready::Now,
             (Fate::Undecided | Fate::Released | Fate::Compared, _) => Ready::Later,
             (Fate::Replaced, Segment::Start(..) | Segment::Head(..)) => Ready::Now,
             (Fate::Replaced, _) if message.is_whole => Ready::Now,
@@ -309,9 +305,13 @@ impl Way {
         }
     }
 
+    /// The message of a part that goes on now, if another stands in its place.
     fn replacing(&mut self, number: u64) -> Option<&mut Message> {
-        let message = self.message(number);
-        message.filter(|message| message.fate == Fate::Replaced)
+        let message = self.message(number)?;
+        if message.fate == Fate::Undecided {
+            message.fate = Fate::Released;
+        }
+        (message.fate == Fate::Replaced).then_some(message)
     }
 }
 
