@@ -397,55 +397,88 @@ fn what_no_server_may_say_blocks_the_page_and_the_middlebox_stays() {
     const OK: &str = "HTTP/1.1 200 OK\r\n\r\n";
     let parts = "res-hdr=0, res-body=N";
     let chunks = format!("4000\r\n{}\r\n", "x".repeat(0x4000)).repeat(100);
-    let long = message(parts, OK, &format!("{chunks}0\r\n\r\n"));
-    let endless = message(parts, OK, &chunks);
     let place = Place::new();
     let web = place.server(&[]);
-    for (what, says) in [
-        ("no ICAP", b"HTTP/1.1 200 OK\r\n\r\n".to_vec()),
-        ("a failure", b"ICAP/1.0 500 Server error\r\n\r\n".to_vec()),
+    for (what, says, why) in [
+        (
+            "no ICAP",
+            b"HTTP/1.1 200 OK\r\n\r\n".to_vec(),
+            "an answer that is no ICAP/1.0",
+        ),
+        (
+            "a failure",
+            b"ICAP/1.0 500 Server error\r\n\r\n".to_vec(),
+            "status 500",
+        ),
         (
             "a second 100",
             b"ICAP/1.0 100 Continue\r\n\r\nICAP/1.0 100 Continue\r\n\r\n".to_vec(),
+            "status 100",
         ),
         (
             "an endless head",
             [b"ICAP/1.0 200 OK\r\nX: ".to_vec(), vec![b'x'; 1 << 17]].concat(),
+            "a head of more than 64 KiB",
         ),
-        ("no parts", b"ICAP/1.0 200 OK\r\n\r\n".to_vec()),
+        (
+            "no parts",
+            b"ICAP/1.0 200 OK\r\n\r\n".to_vec(),
+            "an answer whose parts cannot be told",
+        ),
         (
             "another side",
             message("req-hdr=0, null-body=N", "GET / HTTP/1.1\r\n\r\n", ""),
+            "the ICAP server answers the request itself",
         ),
-        ("no head", message("res-hdr=0, null-body=N", "nothing", "")),
+        (
+            "no head",
+            message("res-hdr=0, null-body=N", "nothing", ""),
+            "an answer with a head that is no HTTP/1.1",
+        ),
         (
             "an interim head",
             message("res-hdr=0, null-body=N", "HTTP/1.1 100 Go\r\n\r\n", ""),
+            "the ICAP server's message is none that can be final",
         ),
         (
             "a body where none can be",
             message(parts, "HTTP/1.1 304 x\r\n\r\n", "0\r\n\r\n"),
+            "the ICAP server's message has no place for its body",
         ),
-        ("a body without chunks", message(parts, OK, "<p>plain\r\n")),
+        (
+            "a body without chunks",
+            message(parts, OK, "<p>plain\r\n"),
+            "an answer with a chunk that is none",
+        ),
         (
             "bytes behind",
             message(parts, OK, "0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"),
+            "bytes behind an answer",
         ),
-        ("a body without an end", endless),
-        ("a body that is too long for the page", long),
+        (
+            "a body whose end does not come",
+            message(parts, OK, "5\r\nother\r\n"),
+            "no answer within 1s",
+        ),
+        (
+            "a body that is too long for the page",
+            message(parts, OK, &chunks),
+            "the ICAP server's message is too long for what is left of this one",
+        ),
     ] {
-        let settings = "when-dead = \"fail-closed\"\nicap-timeout = 2";
-        let (server, _) = fake("Preview: 10\r\n", "0\r\n\r\n", says);
-        let (daemon, via) = icap(
-            &place,
-            &format!("respmod = \"icap://{server}/service\"\n{settings}"),
-        );
         for (contexts, grants) in [("4", WRITES), ("1", "all:write")] {
-            let via = format!("{via}={grants}");
             println!("{what}, {contexts}");
+            let (server, asked) = fake("Preview: 10\r\n", "0\r\n\r\n", says.clone());
+            let settings = format!("icap-timeout = 1\n{}", about_responses(&server));
+            let (mut daemon, via) = icap(&place, &settings);
+            let via = format!("{via}={grants}");
             was_blocked(fetch(&place, "/", &web.address, &via, contexts));
+            assert_eq!(asked.load(Ordering::SeqCst), 1, "it has spoken");
+            let log = std::fs::read_to_string(place.path("log")).expect("it logs");
+            assert!(log.contains(why), "{log}");
+            let ended = daemon.child.try_wait().expect("ours");
+            assert!(ended.is_none(), "it ends with the session: {ended:?}");
         }
-        drop(daemon);
     }
 }
 
@@ -462,13 +495,15 @@ fn lengths_in_a_servers_message_are_not_believed() {
         came(fetch(&place, "/", &web.address, &via, contexts), "other");
     }
     let none = message("res-hdr=0, null-body=N", head, "");
-    let (server, _) = fake("Preview: 0\r\n", "0\r\n\r\n", none);
+    let (server, of_none) = fake("Preview: 0\r\n", "0\r\n\r\n", none);
     let (_box, via) = icap(&place, &about_responses(&server));
     for (contexts, grants) in [("4", WRITES), ("1", "all:write")] {
         let via = format!("{via}={grants}");
         came(fetch(&place, "/", &web.address, &via, contexts), "");
     }
-    assert_eq!(asked.load(Ordering::SeqCst), 2);
+    for asked in [asked, of_none] {
+        assert_eq!(asked.load(Ordering::SeqCst), 2);
+    }
 }
 
 #[test]
@@ -484,7 +519,8 @@ fn a_server_that_is_down_or_silent_blocks_and_by_policy_does_not() {
         .expect("bound");
     // It says what it can do, and nothing more.
     let (mute, _) = fake("", "\u{0}never", Vec::new());
-    for server in [&down, &silent.0, &mute] {
+    let late = "no answer within 1s";
+    for (server, why) in [(&down, "refused"), (&silent.0, late), (&mute, late)] {
         for policy in ["", "when-dead = \"fail-open\""] {
             let settings = format!("icap-timeout = 1\n{policy}\nrespmod = \"icap://{server}/s\"");
             let (_box, via) = icap(&place, &settings);
@@ -502,7 +538,7 @@ fn a_server_that_is_down_or_silent_blocks_and_by_policy_does_not() {
                 }
             };
             let log = std::fs::read_to_string(place.path("log")).expect("it logs");
-            assert!(log.contains(words), "{log}");
+            assert!(log.contains(words) && log.contains(why), "{log}");
             println!("{server} {policy}: {:?}", began.elapsed());
         }
     }
