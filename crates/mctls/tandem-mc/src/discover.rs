@@ -307,6 +307,8 @@ pub enum Fate {
 pub struct Discovery {
     /// Everything that DNS said.
     pub found: Vec<Found>,
+    /// Whom the user accepts.
+    pub accepted: Vec<Accepted>,
     /// What to do where an accepted middlebox is not on the path.
     pub missing: Missing,
 }
@@ -317,7 +319,6 @@ impl Discovery {
         &mut self,
         by: &str,
         answer: Result<Vec<Result<Proposal, Wrong>>, Silence>,
-        accepted: &[Accepted],
         via: &mut Vec<ViaArgument>,
     ) {
         let blank = |fate, why: String| Found {
@@ -339,7 +340,7 @@ impl Discovery {
             self.found.push(match one {
                 Err(wrong) => blank(Fate::Ignored, wrong.to_string()),
                 Ok(proposal) => {
-                    let (fate, why) = placed(by, &proposal, accepted, via);
+                    let (fate, why) = placed(by, &proposal, &self.accepted, via);
                     Found {
                         by: by.to_owned(),
                         name: Some(proposal.name),
@@ -357,11 +358,12 @@ impl Discovery {
     ///
     /// # Errors
     /// [`McError::Discovery`]: an accepted middlebox is missing, and the policy is not to go on.
-    pub fn check(&self, accepted: &[Accepted], via: &[ViaArgument]) -> Result<(), McError> {
+    pub fn check(&self, via: &[ViaArgument]) -> Result<(), McError> {
         if self.missing == Missing::Continue {
             return Ok(());
         }
-        let missing = accepted
+        let missing = self
+            .accepted
             .iter()
             .find(|one| !via.iter().any(|argument| argument.via.name == one.name));
         let Some(missing) = missing else {

@@ -127,9 +127,12 @@ pub fn mc_discovery(data: &[u8]) {
     assert!(is_in_order, "places are not in order, or not one's own");
     let names = good.iter().map(|proposal| proposal.name.as_str());
     let accepted = Accepted::parse(&format!("{}=filter", names.clone().next().unwrap_or("a")));
-    let accepted = [accepted.expect("a name of a host")];
-    let (mut discovery, mut via) = (Discovery::default(), Vec::new());
-    discovery.take("a", answer.clone(), &accepted, &mut via);
+    let mut via = Vec::new();
+    let mut discovery = Discovery {
+        accepted: vec![accepted.expect("a name of a host")],
+        ..Discovery::default()
+    };
+    discovery.take("a", answer.clone(), &mut via);
     assert!(via.len() <= 1, "one was accepted");
     let is_filter = |one: &ViaArgument| one.grants == Grants::Kind(Kind::Filter);
     assert!(via.iter().all(is_filter), "a right that nobody has written");

@@ -106,7 +106,8 @@ pub struct Wanted {
     pub connect: Option<String>,
     /// The middleboxes, the nearest first.
     pub via: Vec<ViaArgument>,
-    /// What DNS said of middleboxes, those among them that it has proposed included.
+    /// What DNS said of middleboxes, those among them that it has proposed included, and what to do
+    /// where one is missing.
     pub discovery: Discovery,
     /// Into how many contexts the data is divided.
     pub contexts: u8,
@@ -126,9 +127,11 @@ const MAX_TRIES: usize = 2;
 /// Fetches a page; its content goes to `out` as it comes.
 ///
 /// # Errors
-/// What kept the session from being tried. How one went that was tried is in the report.
+/// What kept the session from being tried: also that a middlebox is missing on which
+/// [`Wanted::discovery`] insists. How one went that was tried is in the report.
 pub async fn get(wanted: &Wanted, out: &mut (dyn Write + Send)) -> Result<Report, McError> {
     let (mut via, mut discovery) = (wanted.via.clone(), wanted.discovery.clone());
+    discovery.check(&via)?;
     let mut tries = 0;
     let (mut report, mut session) = loop {
         let (mut report, reached) = set_up(wanted, &via).await?;
@@ -461,7 +464,38 @@ fn bad_or_output(error: std::io::Error) -> Ended {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
+    use crate::discover::Accepted;
+    use crate::paper;
+
+    #[tokio::test]
+    async fn nothing_is_sent_where_a_middlebox_is_missing_that_must_not_be() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.set_nonblocking(true).expect("a flag");
+        let wanted = Wanted {
+            url: Url::parse("https://page.example/").expect("a URL"),
+            connect: Some(listener.local_addr().expect("bound").to_string()),
+            via: Vec::new(),
+            discovery: Discovery {
+                found: Vec::new(),
+                accepted: vec![Accepted::parse("a.example=filter").expect("good")],
+                missing: Missing::Fail,
+            },
+            contexts: 4,
+            trust: Arc::new(RootCertStore::empty()),
+            headers: Vec::new(),
+            timeout: Duration::from_secs(10),
+            less: Less::Refuse,
+        };
+        let mut out = Vec::new();
+        let refused = get(&wanted, &mut out).await;
+        assert!(matches!(refused, Err(McError::Discovery(_))), "{refused:?}");
+        let refused = paper::get::get(&wanted, &mut out).await;
+        assert!(matches!(refused, Err(McError::Discovery(_))), "{refused:?}");
+        assert!(listener.accept().is_err(), "somebody was asked");
+    }
 
     #[test]
     fn urls_are_taken_apart() {

@@ -43,16 +43,17 @@ fn one(place: u16, target: &str, params: Params) -> Result<Proposal, Wrong> {
 
 /// What becomes of these records, for somebody who accepts this.
 fn taken(records: &[(u16, &str, Params)], accept: &[&str], path: &[&str]) -> Outcome {
-    let accept: Vec<_> = accept
-        .iter()
-        .map(|text| Accepted::parse(text).expect("good"))
-        .collect();
+    let accepted = accept.iter().map(|text| Accepted::parse(text));
+    let accepted = accepted.collect::<Result<_, _>>().expect("good");
     let mut via: Vec<_> = path
         .iter()
         .map(|text| ViaArgument::parse(text).expect("good"))
         .collect();
-    let mut discovery = Discovery::default();
-    discovery.take(BY, proposals(&answer(records)), &accept, &mut via);
+    let mut discovery = Discovery {
+        accepted,
+        ..Discovery::default()
+    };
+    discovery.take(BY, proposals(&answer(records)), &mut via);
     Outcome { discovery, via }
 }
 
@@ -246,11 +247,10 @@ fn the_one_that_is_to_blame_leaves_the_path_and_else_all_that_dns_proposed() {
 
 #[test]
 fn a_policy_that_insists_fails_where_an_accepted_one_is_missing() {
-    let accept = [Accepted::parse("a.example=filter").expect("good")];
     let check = |records: &[(u16, &str, Params)], missing| {
         let mut got = taken(records, &["a.example=filter"], &[]);
         got.discovery.missing = missing;
-        got.discovery.check(&accept, &got.via)
+        got.discovery.check(&got.via)
     };
     let there = [(1, "a.example.", vec![port(1)])];
     assert!(check(&there, Missing::Fail).is_ok());

@@ -24,8 +24,10 @@ use crate::via::granted;
 /// Fetches a page; its content goes to `out` as it comes.
 ///
 /// # Errors
-/// What kept the session from being tried. How one went that was tried is in the report.
+/// What kept the session from being tried: also that a middlebox is missing on which
+/// [`Wanted::discovery`] insists. How one went that was tried is in the report.
 pub async fn get(wanted: &Wanted, out: &mut (dyn Write + Send)) -> Result<Report, McError> {
+    wanted.discovery.check(&wanted.via)?;
     let contexts = granted(&wanted.via, wanted.contexts)?;
     let url = &wanted.url;
     let mut report = Report::planned(Some(url.as_str()), &wanted.via, &contexts);

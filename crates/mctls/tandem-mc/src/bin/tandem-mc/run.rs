@@ -193,7 +193,7 @@ async fn fetched(arguments: GetArgs) -> Result<(), Failure> {
         return Err(McError::Argument(why.into()).into());
     }
     let discovery = discovered(asked, Some(arguments.url.host()), &mut via).await?;
-    if let Err(missing) = discovery.check(&asked.accept, &via) {
+    if let Err(missing) = discovery.check(&via) {
         let contexts = granted(&via, arguments.path.contexts)?;
         let mut report = Report::planned(Some(arguments.url.as_str()), &via, &contexts);
         report.found = discovery.found;
@@ -304,6 +304,7 @@ async fn discovered(
 ) -> Result<Discovery, Failure> {
     let mut discovery = Discovery {
         found: Vec::new(),
+        accepted: asked.accept.clone(),
         missing: asked.when_missing,
     };
     let servers: Vec<SocketAddr> = asked.resolver.into_iter().collect();
@@ -318,7 +319,7 @@ async fn discovered(
         };
         let by = format!("{LABEL}.{name}");
         let answer = dns::ask(&servers, &by).await;
-        discovery.take(&by, answer, &asked.accept, via);
+        discovery.take(&by, answer, via);
     }
     Ok(discovery)
 }
