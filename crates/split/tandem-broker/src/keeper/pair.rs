@@ -17,8 +17,10 @@ use std::net::IpAddr;
 
 use tandem_barnraising::health::Health;
 use tandem_barnraising::roster::Bar;
+use tandem_barnraising::uri::Name;
 use tandem_barnraising::{Family, Member, PublicKey};
 use tandem_wire::UnixTime;
+use tokio::task::spawn_blocking;
 
 use super::{Keeper, Note, State, first_version};
 use crate::database::copy::{cells, rows};
@@ -48,6 +50,16 @@ pub(crate) enum Who {
     /// This one, which is the primary and was not gone: the link was. What the other one alone
     /// knows is taken over.
     OnlyLinkWasGone,
+}
+
+/// What another broker has to know, as it is at one moment.
+pub(super) struct Known {
+    name: Name,
+    site: Site,
+    rows: BTreeMap<IpAddr, Row>,
+    healths: Vec<(IpAddr, Health)>,
+    bars: Vec<Bar>,
+    pub(super) steady: u64,
 }
 
 /// What was copied, read.
@@ -89,27 +101,99 @@ impl Keeper {
         self.with(move |state| state.set_part(part)).await;
     }
 
-    /// All that another broker has to know, and the time by which it counts.
+    /// All that another broker has to know, and the time by which it counts. Nobody has to wait
+    /// while it is written as cells, as the primary does each second.
     pub(crate) async fn tables(&self) -> Result<(Tables, u64), String> {
-        let tables = self.with(|state| {
-            let tables = state.tables().map_err(|error| error.to_string())?;
-            Ok((tables, state.clock.steady().0))
+        let keeper = self.clone();
+        let tables = spawn_blocking(move || {
+            let known = keeper.lock().known();
+            let tables = known.tables().map_err(|error| error.to_string())?;
+            Ok((tables, known.steady))
         });
         tables
             .await
-            .unwrap_or_else(|| Err("the broker ends".to_owned()))
+            .unwrap_or_else(|_| Err("the broker ends".to_owned()))
     }
 
-    /// Takes in what another broker has told, which counts by this time.
+    /// Takes in what another broker has told, which counts by this time. Nobody has to wait while
+    /// the cells are read, either.
     pub(crate) async fn take(&self, tables: Tables, steady: u64, who: Who) -> Result<(), String> {
-        let taken = self.with(move |state| {
-            let theirs = state.read(&tables, steady)?;
-            state.take(theirs, who);
+        let keeper = self.clone();
+        let taken = spawn_blocking(move || {
+            let (site, now) = keeper.lock().here();
+            let theirs = Theirs::read(&site, &tables, (now, steady))?;
+            keeper.lock().take(theirs, who);
             Ok(())
         });
         taken
             .await
-            .unwrap_or_else(|| Err("the broker ends".to_owned()))
+            .unwrap_or_else(|_| Err("the broker ends".to_owned()))
+    }
+}
+
+impl Known {
+    pub(super) fn tables(&self) -> rusqlite::Result<Tables> {
+        let mut tables = cells(&self.name, self.site, self.rows.values())?;
+        for (address, health) in &self.healths {
+            let parts = health.parts().map(|part| Cell::Integer(part.into()));
+            let row = std::iter::once(Cell::Text(address.to_string())).chain(parts);
+            tables.insert(HEALTH, row.collect());
+        }
+        for bar in &self.bars {
+            let numbers = [
+                bar.proofs.into(),
+                bar.last.0.cast_signed(),
+                bar.terms.into(),
+                bar.until.map_or(-1, |until| until.0.cast_signed()),
+            ];
+            let address = Cell::Text(bar.address.to_string());
+            let row = std::iter::once(address).chain(numbers.map(Cell::Integer));
+            tables.insert(BARS, row.collect());
+        }
+        Ok(tables)
+    }
+}
+
+impl Theirs {
+    /// What a broker of this site tells another one, with the times by which the two count.
+    pub(super) fn read(
+        name: &Name,
+        tables: &Tables,
+        (mine, theirs): (u64, u64),
+    ) -> Result<Self, String> {
+        let kept = rows(name, tables).map_err(|error| error.to_string())?;
+        let site = kept
+            .site
+            .ok_or_else(|| format!("it is a broker of another site than {name}"))?;
+        let malformed = |what: &str| format!("a malformed {what}");
+        let mut healths = BTreeMap::new();
+        for row in tables.rows(HEALTH) {
+            let (address, health) = health(row).ok_or_else(|| malformed("health"))?;
+            healths.insert(address, health);
+        }
+        let here = |time: i64| {
+            let ago = theirs.cast_signed().saturating_sub(time);
+            UnixTime(mine.saturating_add_signed(ago.saturating_neg()))
+        };
+        let bars = tables.rows(BARS).map(|row| bar(row, here));
+        let bars = bars
+            .collect::<Option<_>>()
+            .ok_or_else(|| malformed("bar"))?;
+        let members = kept.members.into_iter().map(|row| {
+            let health = healths.get(&row.member.address).copied();
+            let health = health.unwrap_or_else(|| match row.standing {
+                Standing::Healthy => Health::known_as_well(),
+                Standing::Unproven => Health::default(),
+            });
+            (row, health)
+        });
+        Ok(Self {
+            members: members.collect(),
+            bars,
+            version: site.version,
+            gone: site.gone,
+            accepted: site.accepted,
+        })
     }
 }
 
@@ -148,69 +232,27 @@ impl State {
         self.members().filter_map(row).collect()
     }
 
-    pub(super) fn tables(&self) -> rusqlite::Result<Tables> {
-        let rows = self.rows();
-        let site = Site {
-            version: self.roster.version(),
-            gone: self.gone,
-            accepted: *self.accepted.borrow(),
-        };
-        let mut tables = cells(&self.site, site, rows.values())?;
-        for (member, health) in self.roster.healths() {
-            let parts = health.parts().map(|part| Cell::Integer(part.into()));
-            let address = Cell::Text(member.address.to_string());
-            let row = std::iter::once(address).chain(parts);
-            tables.insert(HEALTH, row.collect());
+    pub(super) fn known(&self) -> Known {
+        let healths = self.roster.healths();
+        Known {
+            name: self.site.clone(),
+            site: Site {
+                version: self.roster.version(),
+                gone: self.gone,
+                accepted: *self.accepted.borrow(),
+            },
+            rows: self.rows(),
+            healths: healths
+                .map(|(member, health)| (member.address, health))
+                .collect(),
+            bars: self.roster.bars().collect(),
+            steady: self.clock.steady().0,
         }
-        for bar in self.roster.bars() {
-            let numbers = [
-                bar.proofs.into(),
-                bar.last.0.cast_signed(),
-                bar.terms.into(),
-                bar.until.map_or(-1, |until| until.0.cast_signed()),
-            ];
-            let address = Cell::Text(bar.address.to_string());
-            let row = std::iter::once(address).chain(numbers.map(Cell::Integer));
-            tables.insert(BARS, row.collect());
-        }
-        Ok(tables)
     }
 
-    pub(super) fn read(&self, tables: &Tables, steady: u64) -> Result<Theirs, String> {
-        let kept = rows(&self.site, tables).map_err(|error| error.to_string())?;
-        let site = kept
-            .site
-            .ok_or_else(|| format!("it is a broker of another site than {}", self.site))?;
-        let malformed = |what: &str| format!("a malformed {what}");
-        let mut healths = BTreeMap::new();
-        for row in tables.rows(HEALTH) {
-            let (address, health) = health(row).ok_or_else(|| malformed("health"))?;
-            healths.insert(address, health);
-        }
-        let (mine, theirs) = (self.clock.steady().0, steady);
-        let here = |time: i64| {
-            let ago = theirs.cast_signed().saturating_sub(time);
-            UnixTime(mine.saturating_add_signed(ago.saturating_neg()))
-        };
-        let bars = tables.rows(BARS).map(|row| bar(row, here));
-        let bars = bars
-            .collect::<Option<_>>()
-            .ok_or_else(|| malformed("bar"))?;
-        let members = kept.members.into_iter().map(|row| {
-            let health = healths.get(&row.member.address).copied();
-            let health = health.unwrap_or_else(|| match row.standing {
-                Standing::Healthy => Health::known_as_well(),
-                Standing::Unproven => Health::default(),
-            });
-            (row, health)
-        });
-        Ok(Theirs {
-            members: members.collect(),
-            bars,
-            version: site.version,
-            gone: site.gone,
-            accepted: site.accepted,
-        })
+    /// Which site this is, and the time by which it counts.
+    pub(super) fn here(&self) -> (Name, u64) {
+        (self.site.clone(), self.clock.steady().0)
     }
 
     pub(super) fn take(&mut self, theirs: Theirs, who: Who) {

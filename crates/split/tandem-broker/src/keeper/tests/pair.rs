@@ -1,19 +1,24 @@
 //! What two brokers of a site take of each other.
 
 use super::*;
+use crate::keeper::pair::Theirs;
 use crate::tables::Tables;
 
 const STANDBY: &str = "[pair]\nprimary = \"127.0.0.1:1\"";
 
 fn tables(keeper: &Keeper) -> (Tables, u64) {
-    let state = keeper.lock();
-    (state.tables().expect("memory"), state.clock.steady().0)
+    let known = keeper.lock().known();
+    (known.tables().expect("memory"), known.steady)
+}
+
+fn read(keeper: &Keeper, (tables, steady): &(Tables, u64)) -> Result<Theirs, String> {
+    let (site, now) = keeper.lock().here();
+    Theirs::read(&site, tables, (now, *steady))
 }
 
 fn takes(keeper: &Keeper, (tables, steady): (Tables, u64), who: Who) {
-    let mut state = keeper.lock();
-    let theirs = state.read(&tables, steady).expect("another broker's");
-    state.take(theirs, who);
+    let theirs = read(keeper, &(tables, steady)).expect("another broker's");
+    keeper.lock().take(theirs, who);
 }
 
 fn healthy(keeper: &Keeper) -> Vec<IpAddr> {
@@ -240,10 +245,10 @@ fn what_another_site_has_is_not_taken() {
     let keeper = start(folder.path(), "");
     let (mut copy, steady) = tables(&keeper);
     copy.0.remove("site");
-    assert!(keeper.lock().read(&copy, steady).is_err());
+    assert!(read(&keeper, &(copy, steady)).is_err());
     let (mut copy, steady) = tables(&keeper);
     copy.insert("members", vec![crate::tables::Cell::Integer(1)]);
-    assert!(keeper.lock().read(&copy, steady).is_err());
+    assert!(read(&keeper, &(copy, steady)).is_err());
 }
 
 #[test]
