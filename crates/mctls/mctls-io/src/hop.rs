@@ -78,7 +78,7 @@ pub struct Timeouts {
     /// default. Where that fails, telling the others takes a second more at most.
     pub handshake: Duration,
     /// For the other side to take what is sent, or to send, in an established session. 60 s by
-    /// default. A longer pause ends the session.
+    /// default. A longer pause ends the session, unless a middlebox's service works in it.
     pub idle: Duration,
 }
 

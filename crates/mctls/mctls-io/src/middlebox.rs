@@ -108,6 +108,12 @@ pub trait Service: Send {
         Poll::Pending
     }
 
+    /// Whether its own work is what the session waits for. Such a pause does not end it, however
+    /// long, so the work has to end by itself.
+    fn works(&self) -> bool {
+        false
+    }
+
     /// How fast what waits may go on in this direction, from now on; asked before each write, so it
     /// may differ from one moment to the next. `None`: as fast as it can.
     fn pace(&self, direction: Direction) -> Option<Pace> {
@@ -503,6 +509,10 @@ impl Passage {
                     continue;
                 }
                 () = &mut pause => {
+                    // The neighbours may have nothing to say before it is done.
+                    if self.service.works() {
+                        heard = Instant::now();
+                    }
                     let end = heard + timeouts.idle;
                     if end <= Instant::now() {
                         return Err(Error::TimedOut(Part::EndToEnd, timeouts.idle));

@@ -11,7 +11,9 @@ use mctls::party::Direction;
 use mctls::record::MAX_PARTS;
 use tokio::time::timeout;
 
-use super::{BODY, HEADERS, PATIENCE, middlebox, pair, received, server};
+use super::{
+    BODY, HEADERS, PATIENCE, middlebox, middlebox_settings, middlebox_with, pair, received, server,
+};
 use crate::middlebox::MAX_WAITING;
 use crate::{Error, Service, Verdict};
 
@@ -38,6 +40,8 @@ struct Waits {
     gate: Arc<Gate>,
     verdict: Verdict,
     has_told: bool,
+    /// Whether it says that it works as long as it waits.
+    works: bool,
 }
 
 impl Service for Waits {
@@ -55,6 +59,10 @@ impl Service for Waits {
         assert_eq!(direction, Direction::ToServer, "nothing else waits");
         let is_open = self.gate.is_open.load(Ordering::SeqCst);
         is_open.then(|| self.verdict.clone())
+    }
+
+    fn works(&self) -> bool {
+        self.works && !self.gate.is_open.load(Ordering::SeqCst)
     }
 
     fn progress(&mut self, context: &mut TaskContext<'_>) -> Poll<()> {
@@ -75,6 +83,7 @@ fn waits(gate: &Arc<Gate>, verdict: Verdict) -> impl Fn() -> Box<dyn Service> + 
             gate: Arc::clone(&gate),
             verdict: verdict.clone(),
             has_told: false,
+            works: false,
         })
     }
 }
@@ -162,6 +171,46 @@ async fn a_block_does_not_wait_behind_what_waits() {
     }
     let ended = timeout(PATIENCE.idle / 4, one.next()).await;
     assert!(matches!(ended, Ok(Err(Error::Blocked))), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_pause_in_which_the_service_works_does_not_end_the_session() {
+    const IDLE: Duration = Duration::from_millis(300);
+    for works in [true, false] {
+        let gate = Arc::<Gate>::default();
+        let of_service = Arc::clone(&gate);
+        let service = move || -> Box<dyn Service> {
+            Box::new(Waits {
+                gate: Arc::clone(&of_service),
+                verdict: Verdict::Forward,
+                has_told: false,
+                works,
+            })
+        };
+        let mut settings = middlebox_settings(1, service);
+        settings.timeouts.idle = IDLE;
+        let mut one = middlebox_with(settings).await;
+        let mut server = server().await;
+        let rights = [[Right::Read, Right::None]];
+        let mut pair = pair(&mut server, &[&one.address], &rights, PathMode::Off).await;
+        pair.client
+            .sender
+            .send(HEADERS, b"data")
+            .await
+            .expect("sent");
+        let mut ended = timeout(IDLE * 4, one.next()).await;
+        if works {
+            assert!(ended.is_err(), "{ended:?}");
+            gate.open();
+            assert_eq!(received(&mut pair.server).await.payload, b"data");
+            // Now it is the neighbours who say nothing.
+            ended = timeout(PATIENCE.idle / 4, one.next()).await;
+        }
+        assert!(
+            matches!(ended, Ok(Err(Error::TimedOut(..)))),
+            "{works}: {ended:?}"
+        );
+    }
 }
 
 #[tokio::test]

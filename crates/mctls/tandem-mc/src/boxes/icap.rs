@@ -254,6 +254,10 @@ impl Service for Icap {
         self.way(direction).decide(dead)
     }
 
+    fn works(&self) -> bool {
+        self.requests.is_servers_turn() || self.responses.is_servers_turn()
+    }
+
     fn progress(&mut self, context: &mut TaskContext<'_>) -> Poll<()> {
         let dead = self.dead;
         let requests = self.requests.progress(context, dead);

@@ -80,6 +80,8 @@ struct Table {
     /// What the server says.
     said: VecDeque<Said>,
     said_len: usize,
+    /// Whether it is the server that has to do something, for which it has limited time.
+    is_its_turn: bool,
 }
 
 /// Whether more of a body comes, and is wanted.
@@ -118,6 +120,10 @@ impl Shared {
             }
             self.changed.notified().await;
         }
+    }
+
+    fn turn(&self, is_its_turn: bool) {
+        self.table().is_its_turn = is_its_turn;
     }
 
     /// Waits until there is room for what the server says.
@@ -173,6 +179,11 @@ impl Exchange {
         self.shared.table().feed_len
     }
 
+    /// Whether the server has to do something: it ends, or fails, within its patience.
+    pub(crate) fn is_its_turn(&self) -> bool {
+        self.shared.table().is_its_turn
+    }
+
     /// What the server says next.
     pub(crate) fn said(&self) -> Option<Said> {
         let mut table = self.shared.table();
@@ -222,6 +233,7 @@ enum Whole {
 }
 
 async fn talk(server: Arc<Server>, opening: Opening, shared: Arc<Shared>) -> Result<(), Dead> {
+    shared.turn(true);
     let talked = converse(&server, opening, &shared).await;
     server.note(talked.as_ref().copied());
     {
@@ -229,6 +241,7 @@ async fn talk(server: Arc<Server>, opening: Opening, shared: Arc<Shared>) -> Res
         table.body = Body::Unwanted;
         table.feed.clear();
         table.feed_len = 0;
+        table.is_its_turn = false;
     }
     talked
 }
@@ -249,6 +262,7 @@ async fn converse(server: &Server, opening: Opening, shared: &Shared) -> Result<
     let talked = match (link.age, stage) {
         // It ended as this message went out, which says nothing of the server.
         (Age::Used, Stage::Opening) if is_gone => {
+            shared.turn(true);
             link = server.again(link).await?;
             converse_over(&mut link, server, &opening, shared, &mut stage).await
         }
@@ -298,6 +312,7 @@ async fn converse_over(
         let is_its_turn = !out.is_empty() || !is_fed;
         let (mut read, mut write) = link.stream.split();
         let has_room = shared.table().said_len < MAX_SAID;
+        shared.turn(is_its_turn && has_room);
         tokio::select! {
             length = read.read(&mut piece), if has_room => {
                 let length = length?;

@@ -86,6 +86,11 @@ impl Message {
         self.listen(dead)
     }
 
+    /// Whether the server has to do something.
+    pub(super) fn is_servers_turn(&self) -> bool {
+        self.exchange.is_its_turn()
+    }
+
     /// Whether the server keeps up with the body.
     pub(super) fn has_room(&self) -> bool {
         self.exchange.waiting() <= MAX_FEED

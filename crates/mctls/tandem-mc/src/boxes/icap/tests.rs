@@ -201,6 +201,18 @@ impl Relayed {
         }
     }
 
+    /// Goes on until it works, or does not.
+    async fn until(&mut self, works: bool) {
+        let until = poll_fn(|context| {
+            while self.icap.progress(context).is_ready() {}
+            match self.icap.works() == works {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        });
+        timeout(PATIENCE / 2, until).await.expect("it changes");
+    }
+
     /// Goes on until nothing waits, and gives what has gone on.
     async fn settled(&mut self) -> String {
         let settled = poll_fn(|context| {
@@ -416,6 +428,29 @@ async fn each_response_is_shown_with_the_request_that_it_answers() {
             "{asked}"
         );
     }
+}
+
+#[tokio::test]
+async fn it_works_while_the_server_has_to_do_something() {
+    let (says, waits) = channel::<()>();
+    let waits = Mutex::new(waits);
+    let (address, _) = fake(move |_: &str| {
+        let waits = waits.lock().expect("no panic with it");
+        waits.recv().expect("the test says when");
+        UNCHANGED.to_owned()
+    });
+    let mut icap = about_requests(&address, Right::Write);
+    assert!(!icap.icap.works());
+    let head = "POST /a HTTP/1.1\r\nHost: page.example\r\nContent-Length: 3\r\n\r\n";
+    icap.give(head.as_bytes());
+    icap.until(true).await;
+    // It has heard all that has come.
+    icap.until(false).await;
+    icap.give(b"abc");
+    icap.until(true).await;
+    says.send(()).expect("it waits");
+    assert_eq!(icap.settled().await, head.to_owned() + "abc");
+    assert!(!icap.icap.works());
 }
 
 #[tokio::test]

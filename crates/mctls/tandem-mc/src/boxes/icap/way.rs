@@ -196,6 +196,13 @@ impl Way {
         current.is_some_and(|message| message.progress(context, dead))
     }
 
+    /// Whether the server has to do something.
+    pub(super) fn is_servers_turn(&self) -> bool {
+        let mut open = self.open.iter();
+        let current = open.find(|message| !message.is_settled());
+        current.is_some_and(Message::is_servers_turn)
+    }
+
     /// What becomes of the oldest record, once that is known.
     pub(super) fn decide(&mut self, dead: WhenDead) -> Option<Verdict> {
         if let Some(message) = self.current() {
