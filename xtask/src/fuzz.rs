@@ -56,18 +56,23 @@ fn stale(tree: &Tree, path: &str, lock: &str) -> Vec<Finding> {
             .filter_map(|line| line.strip_prefix(" \""))
             .filter_map(|line| line.split([' ', '"']).next())
             .collect();
-        let named: BTreeSet<&str> = manifest
+        let dependencies = manifest
             .text
             .lines()
             .skip_while(|line| *line != "[dependencies]")
             .skip(1)
             .take_while(|line| !line.starts_with('['))
-            .filter(|line| !line.contains("optional = true"))
-            .filter_map(|line| line.split_once(['.', ' ', '=']))
-            .map(|(name, _)| name)
-            .filter(|name| !name.is_empty() && !name.starts_with('#'))
-            .collect();
-        if locked != named {
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| Some((line, line.split_once(['.', ' ', '='])?.0)));
+        // Optional ones are there where their feature is.
+        let (optional, named): (Vec<_>, Vec<_>) =
+            dependencies.partition(|(line, _)| line.contains("optional = true"));
+        let [optional, named] = [optional, named].map(|list| {
+            list.into_iter()
+                .map(|(_, name)| name)
+                .collect::<BTreeSet<_>>()
+        });
+        if !locked.difference(&optional).eq(&named) {
             let message = format!(
                 "says other dependencies of {name} than its Cargo.toml: run cargo metadata beside it"
             );
@@ -139,8 +144,8 @@ fn judge(tree: &Tree, corpora: &BTreeMap<String, usize>) -> Vec<Finding> {
     findings
 }
 
-/// The names in a module's `CHECKS`: literals are blanked in the code, so their places are found
-/// there and read in the text.
+/// The names in a module's `CHECKS`, the first in each pair: literals are blanked in the code, so
+/// their places are found there and read in the text.
 fn checks_of(file: &SourceFile) -> Vec<String> {
     let code = code_only(&file.text);
     let Some(start) = code.find("CHECKS:") else {
@@ -148,9 +153,9 @@ fn checks_of(file: &SourceFile) -> Vec<String> {
     };
     let end = table_end(&code, start);
     file.text[start..end]
-        .split('"')
+        .split("(\"")
         .skip(1)
-        .step_by(2)
+        .filter_map(|pair| pair.split('"').next())
         .map(str::to_owned)
         .collect()
 }
@@ -165,7 +170,7 @@ fn table_end(code: &str, start: usize) -> usize {
 mod tests {
     use super::*;
 
-    const LIST: &str = "//! Head.\npub const CHECKS: [(&str, Check); 2] = [\n    (\"hello\", hello),\n    (\"record\", record),\n];\n";
+    const LIST: &str = "//! Head.\npub const CHECKS: [(&str, Check); 2] = [\n    (\"hello\", hello),\n    #[cfg(feature = \"a\")]\n    (\"record\", record),\n];\n";
     const BINS: &str = "[[bin]]\nname = \"hello\"\n[[bin]]\nname = \"record\"\n";
 
     fn found(files: &[(&str, &str)], corpora: &[(&str, usize)]) -> Vec<String> {
@@ -216,6 +221,7 @@ mod tests {
         };
         let count = |dependencies| stale(&tree, LOCKS[0], &lock(dependencies)).len();
         assert_eq!(count(" \"b\",\n \"c 1.0.0\",\n"), 0);
+        assert_eq!(count(" \"b\",\n \"c\",\n \"d\",\n"), 0);
         assert_eq!(count(" \"b\",\n"), 1);
         assert_eq!(count(" \"b\",\n \"c\",\n \"rusqlite\",\n"), 1);
     }

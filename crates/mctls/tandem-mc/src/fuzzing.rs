@@ -4,27 +4,31 @@
 //! Not part of the public interface. A function returns where all is well and panics where an
 //! invariant is broken.
 
-use hickory_proto::op::Message;
+#[cfg(feature = "dns")]
+mod discovery;
+
 use mctls::config::Right;
 use mctls::party::Direction;
 
 use crate::boxes::cache::{Cache, STATUS};
-use crate::discover::{self, Accepted, Discovery, MAX_RECORDS, Proposal};
 use crate::http::{Event, Head, Messages, Part, Reader, Side, Wrong};
 use crate::icap::reply::{self, Asked, Follows, Replies, Said};
-use crate::layout::{ALL, FOUR, Kind, OFFERS};
+use crate::layout::{ALL, FOUR, OFFERS};
 use crate::offers::{self, NOTHING, Statement};
 use crate::report::Seen;
 use crate::service::{Decision, HttpService, OverHttp, Piece};
-use crate::via::{Grants, ViaArgument};
+
+#[cfg(feature = "dns")]
+pub use discovery::mc_discovery;
 
 /// A function that checks the invariants of a parser on any input.
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 4] = [
+pub const CHECKS: [(&str, Check); 3 + cfg!(feature = "dns") as usize] = [
     ("mc_http", mc_http),
     ("mc_cache", mc_cache),
+    #[cfg(feature = "dns")]
     ("mc_discovery", mc_discovery),
     ("icap_reply", icap_reply),
 ];
@@ -98,44 +102,6 @@ fn joined(said: &[Said]) -> (Vec<&Said>, Vec<u8>) {
     });
     let rest = said.iter().filter(|one| !is_body(one)).collect();
     (rest, bodies.collect::<Vec<_>>().concat())
-}
-
-/// Whatever an answer of DNS says, it proposes a few middleboxes in order, each of which could have
-/// been written as an argument, puts none on the path that the user has not accepted, and grants
-/// none another right than his.
-///
-/// # Panics
-/// That does not hold.
-pub fn mc_discovery(data: &[u8]) {
-    let Ok(message) = Message::from_vec(data) else {
-        return;
-    };
-    let answer = discover::proposals(&message);
-    let all = answer.as_deref().unwrap_or_default();
-    assert!(all.len() <= MAX_RECORDS, "more than are taken");
-    let good: Vec<&Proposal> = all.iter().flatten().collect();
-    for proposal in &good {
-        let Proposal { name, address, .. } = proposal;
-        let argument = ViaArgument::parse(&format!("{name}@{address}"));
-        let via = argument.expect("it can be written as an argument").via;
-        assert_eq!((&via.name, &via.address), (name, address), "another one");
-        if let Some(kind) = &proposal.kind {
-            assert!(kind.bytes().all(|byte| byte.is_ascii_graphic()), "no word");
-        }
-    }
-    let is_in_order = good.windows(2).all(|two| two[0].place < two[1].place);
-    assert!(is_in_order, "places are not in order, or not one's own");
-    let names = good.iter().map(|proposal| proposal.name.as_str());
-    let accepted = Accepted::parse(&format!("{}=filter", names.clone().next().unwrap_or("a")));
-    let mut via = Vec::new();
-    let mut discovery = Discovery {
-        accepted: vec![accepted.expect("a name of a host")],
-        ..Discovery::default()
-    };
-    discovery.take("a", answer.clone(), &mut via);
-    assert!(via.len() <= 1, "one was accepted");
-    let is_filter = |one: &ViaArgument| one.grants == Grants::Kind(Kind::Filter);
-    assert!(via.iter().all(is_filter), "a right that nobody has written");
 }
 
 /// A stream is read the same however it is cut, into its very bytes; a head that was read is read

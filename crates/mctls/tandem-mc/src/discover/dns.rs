@@ -18,7 +18,8 @@ use hickory_proto::op::{DnsRequestOptions, DnsResponse, Query};
 use hickory_proto::rr::{Name, RecordType};
 use tokio::time::timeout;
 
-use super::{PATIENCE, Proposal, Silence, Wrong, proposals};
+use super::records::proposals;
+use super::{PATIENCE, Proposal, Silence, Wrong};
 
 /// How long before a server is asked again.
 const RETRY: Duration = Duration::from_millis(500);

@@ -3,10 +3,13 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use hickory_proto::op::{Message, ResponseCode};
-use hickory_proto::rr::rdata::svcb::{Alpn, IpHint, Mandatory, SVCB, Unknown};
+use hickory_proto::rr::rdata::svcb::{
+    Alpn, IpHint, Mandatory, SVCB, SvcParamKey, SvcParamValue, Unknown,
+};
 use hickory_proto::rr::rdata::{A, AAAA};
-use hickory_proto::rr::{Name, Record};
+use hickory_proto::rr::{Name, RData, Record};
 
+use super::records::proposals;
 use super::*;
 
 type Params = Vec<(SvcParamKey, SvcParamValue)>;
