@@ -26,12 +26,18 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
+#[cfg(any(test, feature = "hostile"))]
+#[doc(hidden)]
+pub mod attacks;
 pub mod auth;
 pub mod endpoint;
 pub mod error;
 mod exchange;
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(any(test, feature = "hostile"))]
+#[doc(hidden)]
+pub mod hostile;
 pub mod list;
 mod material;
 mod message;
@@ -40,7 +46,8 @@ mod protect;
 mod read;
 pub mod receiver;
 pub mod record;
-mod rehearsal;
+#[doc(hidden)]
+pub mod rehearsal;
 pub mod relay;
 mod schedule;
 mod secret;
@@ -50,8 +57,6 @@ pub use error::Error;
 pub use exchange::Entropy;
 pub use message::Mode;
 
-#[cfg(test)]
-mod attacks;
 #[cfg(test)]
 mod handshake_tests;
 #[cfg(test)]

@@ -22,20 +22,24 @@ pub(crate) struct Cast {
     pub(crate) server: Handshake,
 }
 
-/// A record on its way. Hop 0 is next to the client.
+/// A record on its way.
 #[derive(Clone, Debug)]
-pub(crate) struct Crossing {
-    pub(crate) hop: usize,
-    pub(crate) direction: Direction,
-    pub(crate) record: Record,
+pub struct Crossing {
+    /// Where it crosses. Hop 0 is next to the client.
+    pub hop: usize,
+    /// To whom it goes.
+    pub direction: Direction,
+    /// The record.
+    pub record: Record,
 }
 
-/// Who has seen that something is wrong. 0 is the client, the server stands behind the last
-/// middlebox.
+/// Who has seen that something is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
-    pub(crate) at: usize,
-    pub(crate) error: Error,
+pub struct Failure {
+    /// Which party. 0 is the client, the server stands behind the last middlebox.
+    pub at: usize,
+    /// What is wrong.
+    pub error: Error,
 }
 
 /// How far everybody has come.

@@ -78,12 +78,12 @@ impl Relay {
             record,
             place,
             opened,
-            ivs: &self.ivs,
+            relay: self,
         })
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "hostile"))]
 impl Relay {
     /// All that this middlebox has.
     pub(crate) const fn keys(&self) -> &BTreeMap<ContextId, ContextKeys> {
@@ -108,10 +108,10 @@ fn check(keys: &ContextKeys, place: Place, record: &Record) -> Result<Opened, Er
 /// A record on its way.
 #[must_use = "it goes nowhere by itself"]
 pub struct Passing<'a> {
-    record: Record,
-    place: Place,
-    opened: Option<(&'a ContextKeys, Opened)>,
-    ivs: &'a Ivs,
+    pub(crate) record: Record,
+    pub(crate) place: Place,
+    pub(crate) opened: Option<(&'a ContextKeys, Opened)>,
+    pub(crate) relay: &'a Relay,
 }
 
 impl std::fmt::Debug for Passing<'_> {
@@ -158,7 +158,7 @@ impl Passing<'_> {
             endpoints: opened.endpoints,
             data: data.to_vec(),
         };
-        let fragment = keys.seal(self.ivs.at(self.place.seq), &changed);
+        let fragment = keys.seal(self.relay.ivs.at(self.place.seq), &changed);
         let record = Record {
             fragment,
             ..self.record

@@ -10,11 +10,12 @@ use aws_lc_rs::signature::{
 use mctls::config::Right;
 use mctls::party::ContextId;
 
+use crate::attacks::contexts;
 use crate::auth::{Identity, Party, Refusal, Scheme, Sign, Verify};
 use crate::endpoint::{self, Client, Decision, Server};
 use crate::error::{Error, Misuse};
 use crate::exchange::Entropy;
-use crate::list::{Context, MiddleboxList, Place};
+use crate::list::{MiddleboxList, Place};
 use crate::message::Mode;
 use crate::middlebox::{self, Middlebox, Own};
 use crate::record::Record;
@@ -69,22 +70,6 @@ impl Verify for ByName {
     }
 }
 
-/// A server that does not care who the middleboxes are.
-pub(crate) struct Anybody;
-
-impl Verify for Anybody {
-    fn verify(
-        &self,
-        _: Party<'_>,
-        _: &[Vec<u8>],
-        _: Scheme,
-        _: &[u8],
-        _: &[u8],
-    ) -> Result<(), Refusal> {
-        Ok(())
-    }
-}
-
 pub(crate) fn entropy(seed: u8) -> Entropy {
     let mut bytes = [0; Entropy::LEN];
     for (index, byte) in bytes.iter_mut().enumerate() {
@@ -130,13 +115,9 @@ impl Setup {
             address: format!("{name}.example:443"),
             name,
         };
-        let contexts = (1..=255).zip(&self.rights).map(|(id, rights)| Context {
-            id: ContextId(id),
-            purpose: format!("purpose {id}"),
-            rights: rights.clone(),
-        });
         let boxes = (1..=self.rights[0].len()).map(|number| place(name(number)));
-        MiddleboxList::new(place("server".into()), boxes.collect(), contexts.collect())
+        let contexts = contexts(&self.rights);
+        MiddleboxList::new(place("server".into()), boxes.collect(), contexts)
             .expect("as the test has it")
     }
 

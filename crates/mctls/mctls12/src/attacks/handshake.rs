@@ -1,359 +1,355 @@
 //! Attacks on the handshake by whoever is on the path.
 
-use std::sync::Arc;
-
 use mctls::config::Right;
-use mctls::party::{ContextId, Direction, Endpoint, Position};
+use mctls::party::{Direction, Endpoint, Position};
 
-use crate::error::{Breach, Check, Error, Policy};
+use super::{Act, Attack, ONE, TWO, Tamper, changed, original, script};
+use crate::error::{Breach, Check, Policy};
+use crate::exchange::{Ephemeral, Point};
 use crate::list::{Context, MiddleboxList, Place};
-use crate::message::{Message, Mode, Recipient};
+use crate::message::{ClientHello, Message, MiddleboxKeys, Mode, Recipient};
 use crate::record::ContentType;
-use crate::rehearsal::{Crossing, Failure};
-use crate::testing::{Anybody, Session, Setup};
+use crate::rehearsal::Crossing;
 
 use Right::{None as No, Read, Write};
 
 const TO_SERVER: Direction = Direction::ToServer;
 const TO_CLIENT: Direction = Direction::ToClient;
-const CLIENT: usize = 0;
-const FIRST: usize = 1;
-/// With one middlebox.
-const SERVER: usize = 2;
+
+const NOBODY: [&[Right]; 2] = [&[], &[]];
+const READER: [&[Right]; 2] = [&[Read], &[No]];
+const WRITER: [&[Right]; 2] = [&[Write], &[No]];
+const WRITER_OF_BOTH: [&[Right]; 2] = [&[Write], &[Write]];
+
+pub(super) fn all() -> Vec<Attack> {
+    let mut all = hellos();
+    all.extend(downgrades());
+    all.extend(key_material());
+    all.extend(promises_end());
+    all
+}
 
 fn position(number: u8) -> Position {
-    Position::new(number).expect("as the test has it")
+    Position::new(number).expect("as the attack has it")
 }
 
 /// Changes the handshake messages that cross.
-fn changed(mut crossing: Crossing, change: &mut impl FnMut(&Crossing, &mut Message)) -> Crossing {
-    if crossing.record.kind == ContentType::Handshake
-        && let Ok(mut message) = Message::parse(&crossing.record.fragment)
-    {
-        change(&crossing, &mut message);
-        crossing.record.fragment = message.to_bytes();
-    }
-    crossing
-}
-
-fn failure(setup: &Setup, mut change: impl FnMut(&Crossing, &mut Message)) -> Failure {
-    let result = setup.run(|crossing| vec![changed(crossing, &mut change)]);
-    result.map(drop).expect_err("the attack is noticed")
-}
-
-/// The session that comes about although somebody has changed messages.
-fn unnoticed(setup: &Setup, mut change: impl FnMut(&Crossing, &mut Message)) -> Session {
-    let result = setup.run(|crossing| vec![changed(crossing, &mut change)]);
-    Session::of(result.expect("nobody notices"))
-}
-
-fn other_list(
-    list: &MiddleboxList,
-    change: impl FnOnce(&mut Place, &mut Vec<Context>),
-) -> MiddleboxList {
-    let mut server = list.server().clone();
-    let mut contexts = list.contexts().to_vec();
-    change(&mut server, &mut contexts);
-    MiddleboxList::new(server, list.middleboxes().to_vec(), contexts).expect("as the test has it")
-}
-
-// What the finished messages catch.
-
-#[test]
-fn a_hello_rewritten_towards_the_server_is_caught_by_the_finished_message() {
-    let failed = failure(&Setup::new(&[&[Read]]), |crossing, message| {
-        if let (1, Message::ClientHello(hello)) = (crossing.hop, message) {
-            hello.list = other_list(&hello.list, |_, contexts| contexts[0].rights = vec![Write]);
+fn messages(mut change: impl FnMut(&Crossing, &mut Message) + Send + 'static) -> Tamper {
+    Box::new(move |mut crossing| {
+        if crossing.record.kind == ContentType::Handshake
+            && let Ok(mut message) = Message::parse(&crossing.record.fragment)
+        {
+            change(&crossing, &mut message);
+            crossing.record.fragment = message.to_bytes();
         }
-    });
-    assert_eq!((failed.at, failed.error), (SERVER, Check::Finished.into()));
+        vec![crossing]
+    })
 }
 
-#[test]
-fn key_material_changed_behind_its_middlebox_is_caught_by_the_finished_message() {
-    for (hop, direction, at) in [(1, TO_SERVER, SERVER), (0, TO_CLIENT, CLIENT)] {
-        let failed = failure(&Setup::new(&[&[Read]]), |crossing, message| {
+/// Rewrites the list towards the first middlebox, and back behind it.
+fn confused(change: fn(&mut Place, &mut Vec<Context>)) -> Tamper {
+    let mut genuine = None;
+    messages(move |crossing, message| {
+        if let Message::ClientHello(hello) = message {
+            match crossing.hop {
+                0 => {
+                    genuine = Some(hello.list.clone());
+                    rewrite(hello, change);
+                }
+                _ => hello.list = genuine.clone().expect("it has crossed hop 0"),
+            }
+        }
+    })
+}
+
+fn rewrite(hello: &mut ClientHello, change: fn(&mut Place, &mut Vec<Context>)) {
+    let list = &hello.list;
+    let (mut server, mut contexts) = (list.server().clone(), list.contexts().to_vec());
+    change(&mut server, &mut contexts);
+    hello.list = MiddleboxList::new(server, list.middleboxes().to_vec(), contexts)
+        .expect("as the attack has it");
+}
+
+/// What finished messages, signatures and certificates catch.
+fn hellos() -> Vec<Attack> {
+    let mut all = vec![
+        Attack::new("a hello rewritten towards the server", READER)
+            .on_hops(messages(|crossing, message| {
+                if let (1, Message::ClientHello(hello)) = (crossing.hop, message) {
+                    rewrite(hello, |_, contexts| contexts[0].rights = vec![Write]);
+                }
+            }))
+            .caught_by_server(Check::Finished),
+        Attack {
+            server_verifies: false,
+            ..Attack::new(
+                "a middlebox hello replaced, the server verifies none",
+                READER,
+            )
+        }
+        .on_hops(messages(|crossing, message| {
+            if let (1, Message::MiddleboxHello(hello)) = (crossing.hop, message) {
+                hello.random[0] ^= 1;
+            }
+        }))
+        // The middlebox has other keys with the server then; what the endpoints compare is their
+        // own.
+        .caught_by_server(Check::Finished),
+        Attack {
+            sessions: 2,
+            ..Attack::new("a middlebox hello of another session", READER)
+        }
+        .on_hops({
+            let mut theirs = None;
+            messages(move |_, message| {
+                if let Message::MiddleboxHello(hello) = message {
+                    *hello = theirs.get_or_insert_with(|| hello.clone()).clone();
+                }
+            })
+        })
+        .caught_by_client(Check::MiddleboxSignature(position(1))),
+        Attack::new(
+            "a middlebox with another's certificate",
+            [&[Read, Read], &[No, No]],
+        )
+        .on_hops({
+            let mut first = Vec::new();
+            messages(move |crossing, message| {
+                if let (0, Message::MiddleboxHello(hello)) = (crossing.hop, message) {
+                    match hello.position.number() {
+                        1 => first.clone_from(&hello.chain),
+                        _ => hello.chain.clone_from(&first),
+                    }
+                }
+            })
+        })
+        .caught_by_client(Policy::MiddleboxCertificate(position(2))),
+        Attack::new("a server's random value replaced", NOBODY)
+            .on_hops(messages(|_, message| {
+                if let Message::ServerHello(hello) = message {
+                    hello.random[0] ^= 1;
+                }
+            }))
+            .caught_by_client(Check::ServerSignature),
+        Attack::new("a server's key replaced", NOBODY)
+            .on_hops(messages(|_, message| {
+                if let Message::ServerKeyExchange(signed) = message {
+                    signed.keys = own_key();
+                }
+            }))
+            .caught_by_client(Check::ServerSignature),
+        Attack::new(
+            "a finished message changed, which each middlebox passes on",
+            READER,
+        )
+        .on_hops(Box::new(|mut crossing| {
+            let is_finished = crossing.record.kind == ContentType::Handshake
+                && Message::parse(&crossing.record.fragment).is_err()
+                && crossing.hop == 0;
+            if is_finished {
+                crossing.record.fragment[20] ^= 1;
+            }
+            vec![crossing]
+        }))
+        .caught_by_server(Check::EndpointMac),
+    ];
+    for hop in [0, 1] {
+        let name = format!("a middlebox's key replaced on hop {hop}");
+        let attack = Attack::new(name, READER).on_hops(messages(move |crossing, message| {
+            if let Message::MiddleboxHello(hello) = message
+                && crossing.hop == hop
+            {
+                hello.signed.keys = MiddleboxKeys {
+                    client: own_key(),
+                    server: own_key(),
+                };
+            }
+        }));
+        let caught = Check::MiddleboxSignature(position(1));
+        all.push(match hop {
+            0 => attack.caught_by_client(caught),
+            _ => attack.caught_by_server(caught),
+        });
+    }
+    all
+}
+
+/// A good key, and the attacker's.
+fn own_key() -> Point {
+    let own = Ephemeral::new(&[7; 32]).expect("below the order of the curve");
+    *own.public()
+}
+
+fn downgrades() -> Vec<Attack> {
+    let mut all = vec![
+        Attack::new("an offer of suites cut down", NOBODY)
+            .on_hops(messages(|_, message| {
+                if let Message::ClientHello(hello) = message {
+                    hello.suites.truncate(1);
+                }
+            }))
+            .caught_by_server(Check::Finished),
+        Attack::new("the mode changed towards the client", READER)
+            .on_hops(messages(|crossing, message| {
+                if let (1, Message::ServerHello(hello)) = (crossing.hop, message) {
+                    hello.mode = Mode::ClientDistributes;
+                }
+            }))
+            // The server awaits the client's halves.
+            .caught_by_server(Breach::Record(ContentType::ChangeCipherSpec.code())),
+    ];
+    for suite in [0x0067, 0xc027] {
+        let tamper = messages(move |_, message| {
+            if let Message::ServerHello(hello) = message {
+                hello.suite = suite;
+            }
+        });
+        let attack = Attack::new(format!("suite {suite:#06x} put in"), NOBODY);
+        all.push(
+            attack
+                .on_hops(tamper)
+                .caught_by_client(Breach::Suite(suite)),
+        );
+    }
+    all
+}
+
+fn key_material() -> Vec<Attack> {
+    /// Changes what goes to middleboxes on a hop.
+    fn changed_on(hop: usize, direction: Direction) -> Tamper {
+        messages(move |crossing, message| {
             if let Message::KeyMaterial(material) = message
                 && (crossing.hop, crossing.direction) == (hop, direction)
                 && material.recipient != Recipient::OtherEndpoint
             {
                 material.sealed[20] ^= 1;
             }
-        });
-        assert_eq!((failed.at, failed.error), (at, Check::Finished.into()));
+        })
     }
-}
-
-#[test]
-fn a_middlebox_hello_replaced_towards_a_server_that_verifies_none_is_caught_by_the_finished_message()
- {
-    let mut setup = Setup::new(&[&[Read]]);
-    setup.server_verifies = Arc::new(Anybody);
-    let failed = failure(&setup, |crossing, message| {
-        if let (1, Message::MiddleboxHello(hello)) = (crossing.hop, message) {
-            hello.random[0] ^= 1;
+    let [client, server] = [Endpoint::Client, Endpoint::Server].map(Check::KeyMaterial);
+    vec![
+        Attack::new(
+            "the client's key material changed before its middlebox",
+            READER,
+        )
+        .on_hops(changed_on(0, TO_SERVER))
+        .caught_by_box(1, client),
+        Attack::new(
+            "the server's key material changed before its middlebox",
+            READER,
+        )
+        .on_hops(changed_on(1, TO_CLIENT))
+        .caught_by_box(1, server),
+        Attack::new(
+            "the client's key material changed behind its middlebox",
+            READER,
+        )
+        .on_hops(changed_on(1, TO_SERVER))
+        .caught_by_server(Check::Finished),
+        Attack::new(
+            "the server's key material changed behind its middlebox",
+            READER,
+        )
+        .on_hops(changed_on(0, TO_CLIENT))
+        .caught_by_client(Check::Finished),
+        Attack::new("halves changed between the endpoints", READER)
+            .on_hops(messages(|crossing, message| {
+                if let (1, Message::KeyMaterial(material)) = (crossing.hop, message)
+                    && material.recipient == Recipient::OtherEndpoint
+                {
+                    material.sealed[20] ^= 1;
+                }
+            }))
+            .caught_by_server(client),
+        Attack::new(
+            "key material moved to another middlebox",
+            [&[Read, Write], &[No, No]],
+        )
+        .on_hops({
+            // Written back behind it, so that the server misses nothing.
+            let mut of_first = 0;
+            messages(move |crossing, message| {
+                let Message::KeyMaterial(material) = message else {
+                    return;
+                };
+                let to = |number| Recipient::Middlebox(position(number));
+                if (crossing.hop, material.recipient) == (0, to(2)) {
+                    material.recipient = to(1);
+                } else if (crossing.hop, material.recipient) == (1, to(1)) {
+                    of_first += 1;
+                    material.recipient = to(of_first);
+                }
+            })
+        })
+        .caught_by_box(1, client),
+        Attack {
+            sessions: 2,
+            ..Attack::new("key material of another session", WRITER)
         }
-    });
-    // The middlebox has other keys with the server then; what the endpoints compare is their own.
-    assert_eq!((failed.at, failed.error), (SERVER, Check::Finished.into()));
+        .on_hops({
+            let mut theirs = None;
+            messages(move |crossing, message| {
+                if let (0, TO_SERVER, Message::KeyMaterial(material)) =
+                    (crossing.hop, crossing.direction, message)
+                    && material.recipient != Recipient::OtherEndpoint
+                {
+                    *material = theirs.get_or_insert_with(|| material.clone()).clone();
+                }
+            })
+        })
+        .caught_by_box(1, client),
+    ]
 }
 
-// What signatures and certificates catch.
-
-#[test]
-fn a_middleboxs_key_replaced_is_caught_by_its_signature() {
-    for (hop, at) in [(0, CLIENT), (1, SERVER)] {
-        let failed = failure(&Setup::new(&[&[Read]]), |crossing, message| {
-            if let Message::MiddleboxHello(hello) = message
-                && crossing.hop == hop
-            {
-                hello.signed.keys.client = hello.signed.keys.server;
-            }
-        });
-        let caught = Check::MiddleboxSignature(position(1));
-        assert_eq!((failed.at, failed.error), (at, caught.into()));
-    }
-}
-
-#[test]
-fn a_middlebox_hello_of_another_session_is_caught_by_its_signature() {
-    let mut other = Setup::new(&[&[Read]]);
-    other.seed = 77;
-    let mut theirs = None;
-    unnoticed(&other, |_, message| {
-        if let Message::MiddleboxHello(hello) = message {
-            theirs = Some(hello.clone());
-        }
-    });
-    let theirs = theirs.expect("it has passed");
-    // The certificate is another, too: test parties make new keys each time.
-    let failed = failure(&Setup::new(&[&[Read]]), |_, message| {
-        if let Message::MiddleboxHello(hello) = message {
-            *hello = theirs.clone();
-        }
-    });
-    let caught = Check::MiddleboxSignature(position(1));
-    assert_eq!((failed.at, failed.error), (CLIENT, caught.into()));
-}
-
-#[test]
-fn a_servers_key_replaced_is_caught_by_its_signature() {
-    let failed = failure(&Setup::new(&[&[]]), |_, message| {
-        if let Message::ServerHello(hello) = message {
-            hello.random[0] ^= 1;
-        }
-    });
-    assert_eq!(
-        (failed.at, failed.error),
-        (CLIENT, Check::ServerSignature.into())
-    );
-}
-
-#[test]
-fn a_middlebox_of_another_name_is_caught_by_its_certificate() {
-    let setup = Setup::new(&[&[Read]]);
-    let failed = failure(&setup, |_, message| {
-        if let Message::MiddleboxHello(hello) = message {
-            hello.chain[0][0] ^= 1;
-        }
-    });
-    let caught = Policy::MiddleboxCertificate(position(1));
-    assert_eq!((failed.at, failed.error), (CLIENT, caught.into()));
-}
-
-// Key material.
-
-#[test]
-fn key_material_changed_on_its_way_is_caught_by_its_mac() {
-    for (sender, direction) in [(Endpoint::Client, TO_SERVER), (Endpoint::Server, TO_CLIENT)] {
-        let hop = if direction == TO_SERVER { 0 } else { 1 };
-        let failed = failure(&Setup::new(&[&[Read]]), |crossing, message| {
-            if let Message::KeyMaterial(material) = message
-                && (crossing.hop, crossing.direction) == (hop, direction)
-            {
-                material.sealed[20] ^= 1;
-            }
-        });
-        assert_eq!(
-            (failed.at, failed.error),
-            (FIRST, Check::KeyMaterial(sender).into())
-        );
-    }
-}
-
-#[test]
-fn halves_changed_between_the_endpoints_are_caught_by_their_mac() {
-    let failed = failure(&Setup::new(&[&[Read]]), |crossing, message| {
-        if let (1, Message::KeyMaterial(material)) = (crossing.hop, message)
-            && material.recipient == Recipient::OtherEndpoint
-        {
-            material.sealed[20] ^= 1;
-        }
-    });
-    let caught = Check::KeyMaterial(Endpoint::Client);
-    assert_eq!((failed.at, failed.error), (SERVER, caught.into()));
-}
-
-#[test]
-fn key_material_moved_to_another_middlebox_is_caught_by_its_mac() {
-    let failed = failure(&Setup::new(&[&[Read, Write]]), |crossing, message| {
-        if let (0, Message::KeyMaterial(material)) = (crossing.hop, message) {
-            material.recipient = match material.recipient {
-                Recipient::Middlebox(one) => Recipient::Middlebox(position(3 - one.number())),
-                Recipient::OtherEndpoint => Recipient::OtherEndpoint,
-            };
-        }
-    });
-    assert_eq!(failed.error, Check::KeyMaterial(Endpoint::Client).into());
-}
-
-#[test]
-fn key_material_of_another_session_is_caught_by_its_mac() {
-    let mut other = Setup::new(&[&[Write]]);
-    other.seed = 77;
-    let mut theirs = Vec::new();
-    unnoticed(&other, |crossing, message| {
-        if let (0, TO_SERVER, Message::KeyMaterial(material)) =
-            (crossing.hop, crossing.direction, message)
-        {
-            theirs.push(material.clone());
-        }
-    });
-    let mut theirs = theirs.into_iter();
-    let failed = failure(&Setup::new(&[&[Write]]), |crossing, message| {
-        if let (0, TO_SERVER, Message::KeyMaterial(material)) =
-            (crossing.hop, crossing.direction, message)
-        {
-            *material = theirs.next().expect("as many");
-        }
-    });
-    let caught = Check::KeyMaterial(Endpoint::Client);
-    assert_eq!((failed.at, failed.error), (FIRST, caught.into()));
-}
-
-// Downgrades.
-
-#[test]
-fn a_mode_changed_on_the_way_leaves_the_server_without_its_halves() {
-    let failed = failure(&Setup::new(&[&[Read]]), |crossing, message| {
-        if let (1, Message::ServerHello(hello)) = (crossing.hop, message) {
-            hello.mode = Mode::ClientDistributes;
-        }
-    });
-    assert_eq!(
-        (failed.at, failed.error),
-        (SERVER, Breach::Record(20).into())
-    );
-}
-
-#[test]
-fn a_suite_that_does_not_fit_the_signature_is_refused() {
-    for suite in [0x0067, 0xc027] {
-        let failed = failure(&Setup::new(&[&[]]), |_, message| {
-            if let Message::ServerHello(hello) = message {
-                hello.suite = suite;
-            }
-        });
-        assert_eq!(
-            (failed.at, failed.error),
-            (CLIENT, Breach::Suite(suite).into())
-        );
-    }
-}
-
-#[test]
-fn an_offer_of_suites_cut_down_is_caught_by_the_finished_message() {
-    let failed = failure(&Setup::new(&[&[]]), |_, message| {
-        if let Message::ClientHello(hello) = message {
-            hello.suites.truncate(1);
-        }
-    });
-    assert_eq!((failed.at, failed.error), (1, Check::Finished.into()));
-}
-
-// Where the promises end.
-
-/// Bhargavan et al. 2018: a middlebox does not know in which session it is. Whoever is on both of
-/// its hops rewrites the list on one and writes it back on the other.
-#[test]
-fn a_middlebox_is_confused_about_server_and_contexts_and_nothing_catches_it() {
-    let setup = Setup::new(&[&[Write], &[Write]]);
-    let genuine = setup.list();
-    let mut session = unnoticed(&setup, |crossing, message| {
-        if let Message::ClientHello(hello) = message {
-            hello.list = match crossing.hop {
-                0 => other_list(&genuine, |server, contexts| {
-                    server.name = "elsewhere".into();
-                    let (left, right) = contexts.split_at_mut(1);
-                    std::mem::swap(&mut left[0].purpose, &mut right[0].purpose);
-                }),
-                _ => genuine.clone(),
-            };
-        }
-    });
-    let believed = &session.boxes[0].list;
-    assert_eq!(believed.server().name, "elsewhere");
-    let purpose = |list: &MiddleboxList| list.contexts()[0].purpose.clone();
-    assert_eq!(purpose(believed), "purpose 2");
-    assert_eq!(purpose(&session.server.list), "purpose 1");
-    // It changes what it takes for the second context's data, and that counts as a legal change.
-    let record = session.sent(1, b"genuine");
-    let record = session.replaced(0, record, b"changed by mistake");
-    let event = session.server.receiver.open(&record).expect("accepted");
-    let crate::receiver::Event::Data(delivery) = event else {
-        panic!("{event:?}");
+/// Where the promises end.
+fn promises_end() -> Vec<Attack> {
+    const INSTEAD: &[u8] = b"by mistake";
+    let replaces = |purpose| Act::Replace(purpose, INSTEAD);
+    let replaced = [
+        changed(ONE, INSTEAD),
+        original(TWO, b"second"),
+        changed(ONE, INSTEAD),
+    ];
+    let withheld = |name, mode| Attack {
+        server_rights: vec![vec![No], vec![No]],
+        mode,
+        ..Attack::new(name, WRITER)
     };
-    assert_eq!(delivery.data, b"changed by mistake");
-    assert_eq!(delivery.provenance, crate::receiver::Provenance::Changed);
-}
-
-/// The same attacker tells a middlebox of other rights than it has: it believes that it may read,
-/// and may write. What it can do is what it has keys for, so nothing is gained by it here.
-#[test]
-fn a_middlebox_is_told_of_other_rights_and_has_those_of_its_keys() {
-    let setup = Setup::new(&[&[Write]]);
-    let genuine = setup.list();
-    let session = unnoticed(&setup, |crossing, message| {
-        if let Message::ClientHello(hello) = message {
-            hello.list = match crossing.hop {
-                0 => other_list(&genuine, |_, contexts| contexts[0].rights = vec![No]),
-                _ => genuine.clone(),
-            };
-        }
-    });
-    assert_eq!(session.boxes[0].list.contexts()[0].rights, [No]);
-    assert_eq!(session.boxes[0].to_server.right(ContextId(1)), Write);
-}
-
-/// The paper, section 3.6: where the client distributes keys, the server agrees to nothing.
-#[test]
-fn a_grant_of_the_client_alone_holds_where_it_distributes_keys_and_nothing_catches_it() {
-    let mut setup = Setup::new(&[&[Write]]);
-    setup.server_rights = vec![vec![No]];
-    let right = |setup: &Setup| setup.session().boxes[0].to_server.right(ContextId(1));
-    assert_eq!(right(&setup), No);
-    setup.mode = Mode::ClientDistributes;
-    assert_eq!(right(&setup), Write);
-}
-
-/// The paper, section 3.5: no finished message is for a middlebox. Here it keeps a wrong one from
-/// nobody: it forwards what the endpoints then refuse.
-#[test]
-fn a_finished_message_that_is_false_passes_each_middlebox() {
-    let setup = Setup::new(&[&[Read]]);
-    let result = setup.run(|mut crossing| {
-        let record = &mut crossing.record;
-        let is_finished = record.kind == ContentType::Handshake
-            && Message::parse(&record.fragment).is_err()
-            && crossing.hop == 0;
-        if is_finished {
-            record.fragment[20] ^= 1;
-        }
-        vec![crossing]
-    });
-    let failed = result.map(drop).expect_err("the server refuses it");
-    assert_eq!(
-        (failed.at, failed.error),
-        (SERVER, Error::Forged(Check::EndpointMac))
-    );
+    vec![
+        // Bhargavan et al. 2018: a middlebox does not know in which session it is. It changes what
+        // it takes for data of the second purpose, and that counts as a legal change.
+        Attack::new(
+            "a middlebox confused about server and contexts",
+            WRITER_OF_BOTH,
+        )
+        .on_hops(confused(|server, contexts| {
+            server.name = "elsewhere".into();
+            let (left, right) = contexts.split_at_mut(1);
+            std::mem::swap(&mut left[0].purpose, &mut right[0].purpose);
+        }))
+        .by(1, replaces("purpose 2"))
+        .arrives(&replaced)
+        .also(|outcome| outcome.boxes[0].server == "elsewhere"),
+        // It believes that it has no right. What it can do is what it has keys for, so nothing is
+        // gained by it here.
+        Attack::new("a middlebox told of other rights than it has", WRITER)
+            .on_hops(confused(|_, contexts| contexts[0].rights = vec![No]))
+            .by(1, replaces("purpose 1"))
+            .arrives(&replaced),
+        withheld(
+            "a grant of the client alone, both make keys",
+            Mode::Contributory,
+        )
+        .by(1, replaces("purpose 1"))
+        .arrives(&script())
+        .also(|outcome| outcome.boxes[0].data.is_empty()),
+        // The paper, section 3.6: where the client distributes keys, the server agrees to nothing.
+        withheld(
+            "a grant of the client alone, it distributes keys",
+            Mode::ClientDistributes,
+        )
+        .by(1, replaces("purpose 1"))
+        .arrives(&replaced)
+        .also(|outcome| outcome.boxes[0].data.len() == 2),
+    ]
 }

@@ -1,365 +1,364 @@
-//! Attacks on the records of an established session.
+//! Attacks on the records of an established session. The sequence numbers are not on the wire, so a
+//! record at a wrong place looks like a forged one.
+
+use std::sync::{Arc, Mutex};
 
 use mctls::config::Right;
-use mctls::party::ContextId;
+use mctls::party::{ContextId, Direction};
 
-use crate::error::{Breach, Check, Error};
-use crate::protect::{Opened, Place, context_keys};
-use crate::receiver::{Delivery, Event, Provenance};
-use crate::record::{ContentType, Record};
-use crate::testing::{Session, Setup, one};
+use super::{Act, Attack, ONE, TWO, Tamper, changed, original, script};
+use crate::error::{Breach, Check};
+use crate::hostile::Forgery;
+use crate::record::ContentType;
+use crate::rehearsal::Crossing;
+use crate::relay::Passing;
 
 use Right::{None as No, Read, Write};
 
-const ONE: ContextId = ContextId(1);
-const TWO: ContextId = ContextId(2);
+const BLIND: [&[Right]; 2] = [&[No], &[No]];
+const READER: [&[Right]; 2] = [&[Read], &[No]];
+const WRITER: [&[Right]; 2] = [&[Write], &[No]];
 
-fn session(rights: &[&[Right]]) -> Session {
-    Setup::new(rights).session()
+/// How many records the client sends: its data, and the end.
+const SENT: usize = super::SCRIPT.len() + 1;
+const LAST: usize = SENT - 1;
+
+pub(super) fn all() -> Vec<Attack> {
+    let mut all = readers();
+    all.extend(third_parties());
+    all.extend(order());
+    all.extend(contexts());
+    all.extend(writers());
+    all.extend(promises_end());
+    all
 }
 
-fn opened(session: &mut Session, record: &Record) -> Result<Delivery, Error> {
-    match session.server.receiver.open(record)? {
-        Event::Data(delivery) => Ok(delivery),
-        Event::Closed => panic!("a record with data"),
-    }
-}
-
-/// What a middlebox does that changes a record with whatever keys it has: it makes each MAC for
-/// which it has the key, and keeps the others.
-fn overstep(session: &Session, index: usize, record: &Record, seq: u64, data: &[u8]) -> Record {
-    let keys = session.boxes[index].to_server.keys();
-    let keys = &keys[&record.context];
-    let was = keys.open(&record.fragment).expect("it may read");
-    let place = Place {
-        seq,
-        kind: record.kind,
-        context: record.context,
-    };
-    let writers = keys.writers.as_ref();
-    let now = Opened {
-        readers: place.mac(&keys.readers, data),
-        writers: writers.map_or(was.writers, |key| place.mac(key, data)),
-        endpoints: was.endpoints,
-        data: data.to_vec(),
-    };
-    Record {
-        fragment: keys.seal([5; 16], &now),
-        ..record.clone()
-    }
-}
-
-// Readers.
-
-#[test]
-fn a_reader_that_writes_is_caught_by_the_writers_mac_at_the_endpoint() {
-    let mut session = session(&[&[Read]]);
-    let record = session.sent(1, b"genuine");
-    let forged = overstep(&session, 0, &record, 1, b"forged");
-    let caught = Check::WriterMac(ONE);
-    assert_eq!(opened(&mut session, &forged), Err(caught.into()));
-}
-
-#[test]
-fn a_reader_that_writes_is_caught_by_the_writers_mac_at_the_next_writer() {
-    let mut session = session(&[&[Read, Write]]);
-    let record = session.sent(1, b"genuine");
-    let forged = overstep(&session, 0, &record, 1, b"forged");
-    let caught = session.forwarded(1, forged);
-    assert_eq!(caught, Err(Check::WriterMac(ONE).into()));
-}
-
-/// The paper, section 3.4: readers cannot detect illegal changes by other readers.
-#[test]
-fn a_reader_that_writes_deceives_the_next_reader_and_is_caught_by_the_endpoint_only() {
-    let mut session = session(&[&[Read, Read]]);
-    let record = session.sent(1, b"genuine");
-    let forged = overstep(&session, 0, &record, 1, b"forged");
-    let relay = &mut session.boxes[1].to_server;
-    let passing = relay
-        .receive(forged.clone())
-        .expect("nothing catches it here");
-    assert_eq!(passing.data(), Some(&b"forged"[..]));
-    passing.forward(&mut Vec::new());
-    let caught = Check::WriterMac(ONE);
-    assert_eq!(opened(&mut session, &forged), Err(caught.into()));
-}
-
-#[test]
-fn a_reader_in_one_context_reads_nothing_of_another() {
-    let session = session(&[&[Read], &[No]]);
-    let keys = session.boxes[0].to_server.keys();
-    assert!(keys.contains_key(&ONE) && !keys.contains_key(&TWO));
-    assert!(keys[&ONE].writers.is_none());
-}
-
-// Third parties.
-
-#[test]
-fn a_change_without_keys_is_caught_by_each_kind_of_party() {
-    for rights in [Read, Write] {
-        let mut session = session(&[&[rights]]);
-        let mut record = session.sent(1, b"genuine");
-        record.fragment[18] ^= 1;
-        let caught = session.forwarded(0, record.clone());
-        assert_eq!(caught, Err(Check::ReaderMac(ONE).into()));
-        let caught = Check::ReaderMac(ONE);
-        assert_eq!(opened(&mut session, &record), Err(caught.into()));
-    }
-}
-
-/// A change of the readers' MAC alone is caught by readers; endpoints do not look at it.
-#[test]
-fn no_change_anywhere_in_a_record_changes_data_unnoticed() {
-    let mut session = session(&[&[]]);
-    let record = session.sent(1, b"genuine");
-    let mut seen = [0; 4];
-    for at in 0..record.fragment.len() {
-        let mut changed = record.clone();
-        changed.fragment[at] ^= 1;
-        session.server.receiver.rewind();
-        let index = match opened(&mut session, &changed) {
-            Err(Error::Forged(Check::ReaderMac(ONE))) => 0,
-            Err(Error::Forged(Check::WriterMac(ONE))) => 1,
-            Ok(delivery) => {
-                assert_eq!(delivery.data, b"genuine");
-                match delivery.provenance {
-                    Provenance::Changed => 2,
-                    Provenance::Original => 3,
-                }
-            }
-            other => panic!("{at}: {other:?}"),
+/// Handles the client's records on a hop by their numbers, from 0.
+fn records(
+    hop: usize,
+    mut handle: impl FnMut(usize, Crossing) -> Vec<Crossing> + Send + 'static,
+) -> Tamper {
+    let mut numbers = 0..;
+    Box::new(move |crossing| {
+        let is_record = match crossing.record.kind {
+            ContentType::ApplicationData | ContentType::Alert => true,
+            ContentType::ChangeCipherSpec | ContentType::Handshake => false,
         };
-        seen[index] += 1;
-    }
-    assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+        if !is_record || (crossing.hop, crossing.direction) != (hop, Direction::ToServer) {
+            return vec![crossing];
+        }
+        handle(numbers.next().unwrap_or(usize::MAX), crossing)
+    })
 }
 
-// Order. The numbers are not on the wire, so each of these looks like a forged record.
+/// Changes the first record on a hop.
+fn first(hop: usize, change: fn(&mut Crossing)) -> Tamper {
+    records(hop, move |number, mut crossing| {
+        if number == 0 {
+            change(&mut crossing);
+        }
+        vec![crossing]
+    })
+}
 
-fn three(session: &mut Session) -> [Record; 3] {
-    [
-        session.sent(1, b"first"),
-        session.sent(2, b"second"),
-        session.sent(1, b"third"),
+/// Keeps some records of the client's from going on.
+fn dropped(hop: usize, numbers: &'static [usize]) -> Tamper {
+    records(hop, move |number, crossing| {
+        match numbers.contains(&number) {
+            true => Vec::new(),
+            false => vec![crossing],
+        }
+    })
+}
+
+const fn forgery(context: ContextId, data: &[u8]) -> Forgery<'_> {
+    Forgery {
+        context,
+        data,
+        iv: [5; 16],
+        readers_xor: 0,
+    }
+}
+
+/// Puts a forgery in the place of the first record.
+fn in_its_place<'a>(
+    passing: Passing<'a>,
+    out: &mut Vec<u8>,
+    forgery: Forgery<'_>,
+) -> Option<Passing<'a>> {
+    if passing.data() != Some(b"first") {
+        return Some(passing);
+    }
+    passing.forge(forgery, out).expect("it may read");
+    None
+}
+
+fn forge<'a>(passing: Passing<'a>, out: &mut Vec<u8>) -> Option<Passing<'a>> {
+    in_its_place(passing, out, forgery(ONE, b"forged"))
+}
+
+fn readers() -> Vec<Attack> {
+    let forges = Act::Overstep(forge);
+    let caught = Check::WriterMac(ONE);
+    vec![
+        Attack::new("a reader writes", READER)
+            .by(1, forges)
+            .caught_by_server(caught),
+        Attack::new("a reader writes to a writer", [&[Read, Write], &[No, No]])
+            .by(1, forges)
+            .caught_by_box(2, caught),
+        // The paper, section 3.4: readers cannot detect illegal changes by other readers.
+        Attack::new("a reader writes to a reader", [&[Read, Read], &[No, No]])
+            .by(1, forges)
+            .caught_by_server(caught)
+            .also(|outcome| outcome.boxes[1].data.first() == Some(&(ONE, b"forged".to_vec()))),
     ]
 }
 
-fn caught_at(session: &mut Session, records: &[&Record]) -> Option<usize> {
-    let mut results = records.iter().map(|record| opened(session, record));
-    results.position(|result| matches!(result, Err(Error::Forged(Check::ReaderMac(_)))))
-}
-
-#[test]
-fn dropped_repeated_and_swapped_records_are_caught_by_the_sequence_over_all_contexts() {
-    for (order, at) in [
-        (&[0, 1, 2][..], None),
-        (&[1], Some(0)),
-        (&[0, 2], Some(1)),
-        (&[0, 0], Some(1)),
-        (&[1, 0], Some(0)),
-        (&[0, 1, 0], Some(2)),
-    ] {
-        let mut session = session(&[&[], &[]]);
-        let records = three(&mut session);
-        let sent: Vec<&Record> = order.iter().map(|&index| &records[index]).collect();
-        assert_eq!(caught_at(&mut session, &sent), at, "{order:?}");
+fn third_parties() -> Vec<Attack> {
+    const fn change(crossing: &mut Crossing) {
+        crossing.record.fragment.as_mut_slice()[18] ^= 1;
     }
-}
-
-#[test]
-fn a_middlebox_that_may_read_catches_them_as_well() {
-    let mut session = session(&[&[Read], &[No]]);
-    let [_, second, third] = three(&mut session);
-    session.forwarded(0, second).expect("it cannot read it");
-    // It has counted one too few.
-    let caught = session.forwarded(0, third);
-    assert_eq!(caught, Err(Check::ReaderMac(ONE).into()));
-}
-
-#[test]
-fn a_record_sent_back_is_caught_by_the_keys_of_its_direction() {
-    let mut session = session(&[&[]]);
-    let record = session.sent(1, b"genuine");
-    let caught = session.client.receiver.open(&record);
-    assert_eq!(caught, Err(Check::ReaderMac(ONE).into()));
-}
-
-#[test]
-fn a_record_of_another_session_is_caught_by_its_keys() {
-    let mut other = Setup::new(&[&[]]);
-    other.seed = 77;
-    let record = other.session().sent(1, b"genuine");
     let caught = Check::ReaderMac(ONE);
-    assert_eq!(opened(&mut session(&[&[]]), &record), Err(caught.into()));
+    vec![
+        Attack::new("a change before a reader", READER)
+            .on_hops(first(0, change))
+            .caught_by_box(1, caught),
+        Attack::new("a change before a writer", WRITER)
+            .on_hops(first(0, change))
+            .caught_by_box(1, caught),
+        Attack::new("a change before a middlebox that may not read", BLIND)
+            .on_hops(first(0, change))
+            .caught_by_server(caught),
+        Attack::new("a change before the server", READER)
+            .on_hops(first(1, change))
+            .caught_by_server(caught),
+        // IV, then data (5 bytes), MAC_readers, MAC_writers: the fourth block is MAC_writers alone,
+        // and so is what the bit hits in the fifth. Readers do not look at it, so they are blamed.
+        Attack::new("a change of MAC_writers", READER)
+            .on_hops(first(0, |crossing| {
+                crossing.record.fragment[16 + 3 * 16] ^= 1
+            }))
+            .caught_by_server(Check::WriterMac(ONE)),
+        Attack {
+            sessions: 2,
+            ..Attack::new("a record of another session", BLIND)
+        }
+        .on_hops({
+            let mut theirs = None;
+            records(0, move |number, crossing| match number % SENT {
+                0 => vec![theirs.get_or_insert(crossing).clone()],
+                _ => vec![crossing],
+            })
+        })
+        .caught_by_server(caught),
+        Attack::new("a record sent back", BLIND)
+            .on_hops(records(0, |number, crossing| {
+                let back = (number == 0).then(|| Crossing {
+                    direction: Direction::ToClient,
+                    ..crossing.clone()
+                });
+                [Some(crossing), back].into_iter().flatten().collect()
+            }))
+            .caught_by_client(caught)
+            .arrives(&script()),
+    ]
 }
 
-#[test]
-fn a_tail_cut_off_is_caught_by_the_missing_close_notify() {
-    let mut session = session(&[&[]]);
-    let record = session.sent(1, b"genuine");
-    opened(&mut session, &record).expect("it is genuine");
-    let cut = session.server.receiver.finish();
-    assert_eq!(cut, Err(Breach::Truncated.into()));
+/// The three records of data in another order.
+fn ordered(order: &'static [usize]) -> Tamper {
+    let mut held = Vec::new();
+    records(1, move |number, crossing| {
+        if number == LAST {
+            return vec![crossing];
+        }
+        held.push(crossing);
+        match held.len() {
+            LAST => order.iter().map(|&index| held[index].clone()).collect(),
+            _ => Vec::new(),
+        }
+    })
 }
 
-#[test]
-fn a_close_notify_that_comes_too_early_is_caught_by_the_endpoints_mac() {
-    let mut session = session(&[&[]]);
-    session.sent(1, b"dropped");
-    let mut out = Vec::new();
-    session.client.sender.close(&mut out).expect("open");
-    let caught = session.server.receiver.open(&one(&out));
-    assert_eq!(caught, Err(Check::EndpointMac.into()));
+fn order() -> Vec<Attack> {
+    let both = &script()[..2];
+    let mut all = vec![
+        Attack::new("nobody does anything", BLIND).arrives(&script()),
+        // The middlebox has counted too few.
+        Attack::new("records dropped before a reader", READER)
+            .on_hops(dropped(0, &[0, 1]))
+            .caught_by_box(1, Check::ReaderMac(ONE)),
+        Attack::new("the end cut off", BLIND)
+            .on_hops(dropped(1, &[LAST]))
+            .caught_by_server(Breach::Truncated)
+            .arrives(&script()),
+        Attack::new("the last data and the end cut off", BLIND)
+            .on_hops(dropped(1, &[2, LAST]))
+            .caught_by_server(Breach::Truncated)
+            .arrives(both),
+        Attack::new("a close_notify too early", BLIND)
+            .on_hops(dropped(1, &[2]))
+            .caught_by_server(Check::EndpointMac)
+            .arrives(both),
+    ];
+    let orders: [(&'static [usize], ContextId, &[_]); 5] = [
+        (&[1], TWO, &[]),
+        (&[0, 2], ONE, &both[..1]),
+        (&[0, 0], ONE, &both[..1]),
+        (&[1, 0], TWO, &[]),
+        (&[0, 1, 0], ONE, both),
+    ];
+    all.extend(orders.map(|(order, context, arrives)| {
+        Attack::new(format!("the order {order:?}"), BLIND)
+            .on_hops(ordered(order))
+            .caught_by_server(Check::ReaderMac(context))
+            .arrives(arrives)
+    }));
+    all
 }
 
-// Contexts.
-
-#[test]
-fn a_record_moved_to_another_context_is_caught_by_that_contexts_keys() {
-    let mut session = session(&[&[], &[]]);
-    let mut record = session.sent(1, b"genuine");
-    record.context = TWO;
-    let caught = Check::ReaderMac(TWO);
-    assert_eq!(opened(&mut session, &record), Err(caught.into()));
+fn contexts() -> Vec<Attack> {
+    vec![
+        Attack::new("a record in another context", BLIND)
+            .on_hops(first(1, |crossing| crossing.record.context = TWO))
+            .caught_by_server(Check::ReaderMac(TWO)),
+        Attack::new(
+            "a record in another context, before its reader",
+            [&[No], &[Read]],
+        )
+        .on_hops(first(0, |crossing| crossing.record.context = TWO))
+        .caught_by_box(1, Check::ReaderMac(TWO)),
+        Attack::new("data in context 0", WRITER)
+            .on_hops(first(1, |crossing| {
+                crossing.record.context = ContextId::END_TO_END
+            }))
+            .caught_by_server(Breach::Context(ContextId::END_TO_END)),
+        Attack::new("data as an alert of the endpoints", WRITER)
+            .on_hops(first(1, |crossing| {
+                crossing.record.context = ContextId::END_TO_END;
+                crossing.record.kind = ContentType::Alert;
+            }))
+            .caught_by_server(Check::EndpointMac),
+        // It counts as changed, since the endpoints' MAC covers the context; without that it would
+        // count as original.
+        Attack::new(
+            "data moved by a writer of both contexts",
+            [&[Write], &[Write]],
+        )
+        .by(
+            1,
+            Act::Overstep(|passing, out| in_its_place(passing, out, forgery(TWO, b"first"))),
+        )
+        .arrives(&[
+            changed(TWO, b"first"),
+            original(TWO, b"second"),
+            original(ONE, b"third"),
+        ]),
+    ]
 }
 
-/// Whoever may write in two contexts can move data from one to the other. It counts as changed,
-/// since the endpoints' MAC covers the context; without that it would count as original.
-#[test]
-fn data_moved_by_a_writer_of_both_contexts_counts_as_changed() {
-    let mut session = session(&[&[Write], &[Write]]);
-    let record = session.sent(1, b"genuine");
-    let keys = session.boxes[0].to_server.keys();
-    let was = keys[&ONE].open(&record.fragment).expect("it may read");
-    let place = Place {
-        seq: 1,
-        kind: ContentType::ApplicationData,
-        context: TWO,
-    };
-    let to = &keys[&TWO];
-    let writers = to.writers.as_ref().expect("it may write");
-    let moved = Opened {
-        readers: place.mac(&to.readers, &was.data),
-        writers: place.mac(writers, &was.data),
-        ..was
-    };
-    let record = Record {
-        context: TWO,
-        fragment: to.seal([5; 16], &moved),
-        ..record
-    };
-    let delivery = opened(&mut session, &record).expect("it may do that");
-    assert_eq!(
-        (delivery.context, delivery.data.as_slice()),
-        (TWO, &b"genuine"[..])
-    );
-    assert_eq!(delivery.provenance, Provenance::Changed);
+fn writers() -> Vec<Attack> {
+    const TWO_WRITERS: [&[Right]; 2] = [&[Write, Write], &[No, No]];
+    const AS_CHANGED: Act = Act::Replace("purpose 1", b"changed");
+    let by_somebody = [
+        changed(ONE, b"changed"),
+        original(TWO, b"second"),
+        changed(ONE, b"changed"),
+    ];
+    let once = [
+        changed(ONE, b"forged"),
+        original(TWO, b"second"),
+        original(ONE, b"third"),
+    ];
+    let spoils = Act::Overstep(|passing, out| {
+        let spoilt = Forgery {
+            readers_xor: 1,
+            ..forgery(ONE, b"forged")
+        };
+        in_its_place(passing, out, spoilt)
+    });
+    let wire: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
+    let watched = Arc::clone(&wire);
+    vec![
+        Attack::new(
+            "a writer spoils MAC_readers before a reader",
+            [&[Write, Read], &[No, No]],
+        )
+        .by(1, spoils)
+        .caught_by_box(2, Check::ReaderMac(ONE)),
+        // The paper has an endpoint check the writers' MAC and its own.
+        Attack::new("a writer spoils MAC_readers before the server", WRITER)
+            .by(1, spoils)
+            .arrives(&once),
+        // The endpoints' MAC is passed on, so what is put back as it was counts as the endpoint's.
+        Attack::new("a writer writes data again as it was", WRITER)
+            .by(1, Act::Replace("purpose 1", b"first"))
+            .arrives(&[
+                original(ONE, b"first"),
+                original(TWO, b"second"),
+                changed(ONE, b"first"),
+            ]),
+        // Which of the two it was, nobody can tell.
+        Attack::new("the first of two writers changes data", TWO_WRITERS)
+            .by(1, AS_CHANGED)
+            .arrives(&by_somebody),
+        Attack::new("the second of two writers changes data", TWO_WRITERS)
+            .by(2, AS_CHANGED)
+            .arrives(&by_somebody),
+        Attack::new("a writer adds a record", WRITER)
+            .by(
+                1,
+                Act::Overstep(|passing, out| {
+                    if passing.data() == Some(b"first") {
+                        let added = passing.forge(forgery(ONE, b"forged"), out);
+                        added.expect("it may write");
+                    }
+                    Some(passing)
+                }),
+            )
+            .caught_by_server(Check::ReaderMac(ONE))
+            .arrives(&once[..1]),
+        // Whoever listens behind it sees which records begin alike.
+        Attack::new("a writer uses an IV again", WRITER)
+            .by(
+                1,
+                Act::Overstep(|passing, out| {
+                    let same = passing.forge(forgery(ONE, b"the same sixteen bytes"), out);
+                    same.expect("it may write");
+                    None
+                }),
+            )
+            .on_hops(records(1, move |_, crossing| {
+                let mut watched = watched.lock().expect("nobody panics with it");
+                watched.push(crossing.record.fragment[..32].to_vec());
+                vec![crossing]
+            }))
+            .arrives(&[
+                changed(ONE, b"the same sixteen bytes"),
+                original(TWO, b"second"),
+                changed(ONE, b"the same sixteen bytes"),
+            ])
+            .also(move |_| {
+                let wire = wire.lock().expect("nobody panics with it");
+                wire[0] == wire[2]
+            }),
+    ]
 }
-
-#[test]
-fn context_0_is_the_endpoints_own() {
-    let mut session = session(&[&[Write]]);
-    let mut record = session.sent(1, b"genuine");
-    record.context = ContextId::END_TO_END;
-    let caught = Breach::Context(ContextId::END_TO_END);
-    assert_eq!(opened(&mut session, &record), Err(caught.into()));
-    record.kind = ContentType::Alert;
-    let caught = session.server.receiver.open(&record);
-    assert_eq!(caught, Err(Check::EndpointMac.into()));
-}
-
-// Writers.
-
-#[test]
-fn a_writer_that_keeps_the_readers_mac_deceives_readers_only() {
-    let mut session = session(&[&[Write, Read]]);
-    let record = session.sent(1, b"genuine");
-    let record = session.replaced(0, record, b"changed");
-    let keys = session.boxes[0].to_server.keys();
-    let mut opened_record = keys[&ONE].open(&record.fragment).expect("it may read");
-    opened_record.readers[0] ^= 1;
-    let spoilt = Record {
-        fragment: keys[&ONE].seal([5; 16], &opened_record),
-        ..record
-    };
-    let caught = session.forwarded(1, spoilt.clone());
-    assert_eq!(caught, Err(Check::ReaderMac(ONE).into()));
-    // The paper has an endpoint check the writers' MAC and its own.
-    assert!(opened(&mut session, &spoilt).is_ok());
-}
-
-/// The endpoints' MAC is passed on, so what is put back as it was counts as the endpoint's.
-#[test]
-fn data_that_a_writer_writes_again_as_it_was_counts_as_original() {
-    let mut session = session(&[&[Write]]);
-    let record = session.sent(1, b"genuine");
-    let record = session.replaced(0, record, b"genuine");
-    let delivery = opened(&mut session, &record).expect("a legal change");
-    assert_eq!(delivery.provenance, Provenance::Original);
-}
-
-#[test]
-fn which_writer_has_changed_a_record_nobody_can_tell() {
-    let mut session = session(&[&[Write, Write]]);
-    let record = session.sent(1, b"genuine");
-    let by_first = session.replaced(0, record.clone(), b"changed");
-    let by_first = session.forwarded(1, by_first).expect("a legal change");
-    let by_second = overstep(&session, 1, &record, 1, b"changed");
-    let first = opened(&mut session, &by_first);
-    session.server.receiver.rewind();
-    assert_eq!(first, opened(&mut session, &by_second));
-}
-
-#[test]
-fn a_writer_that_adds_a_record_is_caught_by_the_next_genuine_one() {
-    let mut session = session(&[&[Write]]);
-    let record = session.sent(1, b"genuine");
-    let added = overstep(&session, 0, &record, 1, b"added");
-    assert!(opened(&mut session, &added).is_ok());
-    let caught = Check::ReaderMac(ONE);
-    assert_eq!(opened(&mut session, &record), Err(caught.into()));
-}
-
-// Where the promises end.
 
 /// No middlebox proves that it has seen a record: a filter that is led around filters nothing.
-#[test]
-fn records_led_around_a_middlebox_arrive_and_nothing_catches_it() {
-    let mut session = session(&[&[Read]]);
-    for data in [b"first ", b"second"] {
-        let record = session.sent(1, data);
-        let delivery = opened(&mut session, &record).expect("nothing catches it");
-        assert_eq!(delivery.provenance, Provenance::Original);
-    }
-}
-
-/// A single record led around a middlebox is caught by it, if another comes its way.
-#[test]
-fn a_middlebox_that_was_led_around_once_notices_at_the_next_record() {
-    let mut session = session(&[&[Read]]);
-    session.sent(1, b"around it");
-    let next = session.sent(1, b"through it");
-    let caught = session.forwarded(0, next);
-    assert_eq!(caught, Err(Check::ReaderMac(ONE).into()));
-}
-
-#[test]
-fn one_endpoints_half_gives_no_key_of_the_session() {
-    use crate::schedule::{Purpose, Randoms};
-    use crate::secret::Secret;
-    let mut session = session(&[&[No]]);
-    let record = session.sent(1, b"genuine");
-    let randoms = Randoms {
-        client: crate::testing::entropy(1).random,
-        server: crate::testing::entropy(2).random,
-    };
-    let own = crate::testing::entropy(1).secret;
-    let half = crate::schedule::half(&own, Purpose::Read, ONE, &randoms);
-    let guess = Secret::join(&half, &half);
-    let wholes = [((ONE, Purpose::Read), guess)].into();
-    let direction = mctls::party::Direction::ToServer;
-    let keys = context_keys(&wholes, &randoms, direction);
-    let opened = keys[&ONE].open(&record.fragment);
-    assert!(opened.is_none_or(|opened| opened.data != b"genuine"));
+fn promises_end() -> Vec<Attack> {
+    vec![
+        Attack::new("all records led around a middlebox", READER)
+            .on_hops(records(0, |_, crossing| {
+                vec![Crossing { hop: 1, ..crossing }]
+            }))
+            .arrives(&script())
+            .also(|outcome| outcome.boxes[0].data.is_empty()),
+        // It notices at the next that it may read.
+        Attack::new("one record led around a middlebox", READER)
+            .on_hops(first(0, |crossing| crossing.hop = 1))
+            .caught_by_box(1, Check::ReaderMac(ONE))
+            .arrives(&script()[..2])
+            .also(|outcome| outcome.boxes[0].data.is_empty()),
+    ]
 }
