@@ -14,7 +14,7 @@ use mctls12::error::Breach;
 use mctls12::list::{Context, MiddleboxList};
 use mctls12::middlebox::{Established, Hops, Middlebox as Handshake, Own};
 use mctls12::record::Input;
-use mctls12::relay::Relay;
+use mctls12::relay::{Passing, Relay};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -54,6 +54,13 @@ pub trait Service: Send {
 
     /// Looks at data that this middlebox may read.
     fn inspect(&mut self, direction: Direction, context: &Context, data: &[u8]) -> Verdict;
+
+    /// Does what an honest middlebox does not, for attack tests. Gives back what it leaves alone.
+    #[cfg(feature = "hostile")]
+    #[doc(hidden)]
+    fn overstep<'a>(&mut self, passing: Passing<'a>, _: &mut Vec<u8>) -> Option<Passing<'a>> {
+        Some(passing)
+    }
 }
 
 /// What a middlebox needs.
@@ -101,31 +108,23 @@ pub async fn serve(stream: TcpStream, settings: &Settings) -> Result<(), Error> 
         return Err(Error::NotJoined);
     }
     let service = Mutex::new(service);
-    let inspect = |direction, context: &Context, data: &[u8]| {
-        // A service that has panicked has ended its session with it.
-        let mut service = service.lock().unwrap_or_else(PoisonError::into_inner);
-        service.inspect(direction, context, data)
-    };
     let (mut client, mut server) = (sides.client, sides.server);
     let heard = Heard::new();
     client.0.share(&heard);
     server.0.share(&heard);
     let (to_server, to_client) = (established.to_server, established.to_client);
+    let decide = |direction, passing: Passing<'_>| {
+        // A service that has panicked has ended its session with it.
+        let mut service = service.lock().unwrap_or_else(PoisonError::into_inner);
+        decided(service.as_mut(), &list, direction, passing)
+    };
     tokio::try_join!(
-        pass(
-            client.0,
-            server.1,
-            to_server,
-            |context, data| { inspect(Direction::ToServer, context, data) },
-            &list
-        ),
-        pass(
-            server.0,
-            client.1,
-            to_client,
-            |context, data| { inspect(Direction::ToClient, context, data) },
-            &list
-        ),
+        pass(client.0, server.1, to_server, |passing| {
+            decide(Direction::ToServer, passing)
+        }),
+        pass(server.0, client.1, to_client, |passing| {
+            decide(Direction::ToClient, passing)
+        }),
     )?;
     Ok(())
 }
@@ -192,24 +191,39 @@ async fn pass(
     mut from: Reading,
     mut to: Writing,
     mut relay: Relay,
-    mut inspect: impl FnMut(&Context, &[u8]) -> Verdict,
-    list: &MiddleboxList,
+    decide: impl Fn(Passing<'_>) -> Result<Vec<u8>, Error>,
 ) -> Result<(), Error> {
     while let Some(input) = from.next().await? {
         let Input::Protected(record) = input else {
             return Err(Breach::Truncated.into());
         };
-        let passing = relay.receive(record)?;
-        let shown = list.context(passing.context()).zip(passing.data());
-        let verdict = shown.map_or(Verdict::Forward, |(context, data)| inspect(context, data));
-        let mut out = Vec::new();
-        match verdict {
-            Verdict::Forward => passing.forward(&mut out),
-            Verdict::Replace(data) => passing.replace(&data, &mut out)?,
-            Verdict::Block => return Err(Error::Blocked),
-        }
+        let out = decide(relay.receive(record)?)?;
         to.all(&out).await?;
     }
     to.end().await;
     Ok(())
+}
+
+/// What goes on for a record.
+fn decided(
+    service: &mut dyn Service,
+    list: &MiddleboxList,
+    direction: Direction,
+    passing: Passing<'_>,
+) -> Result<Vec<u8>, Error> {
+    let mut out = Vec::new();
+    #[cfg(feature = "hostile")]
+    let Some(passing) = service.overstep(passing, &mut out) else {
+        return Ok(out);
+    };
+    let shown = list.context(passing.context()).zip(passing.data());
+    let verdict = shown.map_or(Verdict::Forward, |(context, data)| {
+        service.inspect(direction, context, data)
+    });
+    match verdict {
+        Verdict::Forward => passing.forward(&mut out),
+        Verdict::Replace(data) => passing.replace(&data, &mut out)?,
+        Verdict::Block => return Err(Error::Blocked),
+    }
+    Ok(out)
 }
