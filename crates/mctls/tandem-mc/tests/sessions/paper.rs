@@ -20,6 +20,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::common::{Daemon, Place, Ran, page};
 
+#[path = "paper_attacks.rs"]
+mod attacks;
+
 const OLD: [&str; 2] = ["--protocol", "mctls12"];
 
 fn server(place: &Place, more: &[&str]) -> Daemon {
@@ -104,21 +107,16 @@ fn a_middlebox_or_server_without_the_certificate_for_its_name_is_refused() {
 #[test]
 fn a_certificate_is_good_for_its_name_its_use_and_its_authority_alone() {
     let (place, other) = (Place::new(), Place::new());
-    let roots = |place: &Place| {
-        let roots = authorities(&place.path("ca.pem")).expect("an authority");
-        Roots::new(Arc::clone(&roots), roots)
-    };
-    let issued = |name, what| {
-        let files = place.issue(name, what);
-        let files = identity(&files.cert, &files.key).expect("a certificate");
-        mctls12_io::identity(&files).expect("a key")
+    let new = |name, what| {
+        place.issue(name, what);
+        issued(&place, name)
     };
     let verified = |roots: &Roots, party, who: &Identity, signed: &[u8]| {
         let signature = who.key.sign(b"message").expect("a signature");
         roots.verify(party, &who.chain, who.key.scheme(), signed, &signature)
     };
     let (server, filter) = ("page.example", "filter.example");
-    let (page, middle) = (issued(server, For::Server), issued(filter, For::Middlebox));
+    let (page, middle) = (new(server, For::Server), new(filter, For::Middlebox));
     let first = Position::new(1).expect("a position");
     let (good, bad) = (roots(&place), Err(Refusal::Certificate));
     let listed = Party::Middlebox(first, filter);
@@ -163,6 +161,19 @@ fn a_kind_that_changes_data_is_not_there() {
     assert_eq!(ran.failed_with(2), words);
 }
 
+/// Believes the place's authority.
+fn roots(place: &Place) -> Roots {
+    let roots = authorities(&place.path("ca.pem")).expect("an authority");
+    Roots::new(Arc::clone(&roots), roots)
+}
+
+/// Whose certificate the place has.
+fn issued(place: &Place, name: &str) -> Identity {
+    let [cert, key] = ["pem", "key"].map(|ending| place.path(&format!("{name}.{ending}")));
+    let files = identity(&cert, &key).expect("a certificate");
+    mctls12_io::identity(&files).expect("a key")
+}
+
 /// Passes everything on.
 struct Nothing;
 
@@ -187,19 +198,13 @@ fn patience() -> Timeouts {
 
 /// Bytes both ways on the client's link, until both ends have a session.
 async fn handshake(place: &Place, boxes: usize, contexts: u8, mode: Mode) -> usize {
-    let roots = authorities(&place.path("ca.pem")).expect("an authority");
-    let verify = Arc::new(Roots::new(Arc::clone(&roots), roots));
-    let files = |name: &str| {
-        let [cert, key] = ["pem", "key"].map(|ending| place.path(&format!("{name}.{ending}")));
-        let files = identity(&cert, &key).expect("a certificate");
-        mctls12_io::identity(&files).expect("a key")
-    };
+    let verify = Arc::new(roots(place));
     let (listener, mut next) = listening().await;
     let server = Address {
         name: "page.example".into(),
         address: next.clone(),
     };
-    let (own, roots) = (files("page.example"), Arc::clone(&verify));
+    let (own, roots) = (issued(place, "page.example"), Arc::clone(&verify));
     let serving = tokio::spawn(async move {
         let (stream, _) = listener.accept().await.expect("a client");
         let decide = |list: &MiddleboxList| {
@@ -213,7 +218,7 @@ async fn handshake(place: &Place, boxes: usize, contexts: u8, mode: Mode) -> usi
         let (listener, address) = listening().await;
         let name = format!("box-{number}.example");
         let settings = Settings {
-            identity: files(&name),
+            identity: issued(place, &name),
             permits: Arc::new(|_: &str| true),
             service: Arc::new(|| Box::new(Nothing)),
             timeouts: patience(),
