@@ -16,7 +16,7 @@ use crate::error::MeasureError;
 use crate::plan::Plan;
 use crate::processor;
 use crate::tls;
-use crate::worker::{self, Brought, Work};
+use crate::worker::{self, Brought, Gear, Work};
 
 /// The longest warm-up is as long as the measurement, but within these bounds.
 const WARM_UP: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
@@ -52,11 +52,16 @@ pub fn measure(
     }
     process::raise_descriptor_limit();
     let (config, witness) = tls::config(plan)?;
-    let board = Arc::new(Board::new());
     let loads = shares(plan.load);
+    let gear: Vec<Gear> = loads
+        .iter()
+        .map(|_| Gear::new())
+        .collect::<Result<_, _>>()
+        .map_err(MeasureError::system("a timer"))?;
+    let board = Arc::new(Board::new());
     let (tell, told) = mpsc::channel();
     let mut threads = Vec::new();
-    for (number, load) in (0..).zip(&loads) {
+    for ((number, load), gear) in (0..).zip(&loads).zip(gear) {
         let work = Work {
             plan: plan.clone(),
             config: config.clone(),
@@ -65,6 +70,7 @@ pub fn measure(
             // Far apart, so that runs with neighbouring seeds share no thread's numbers.
             seed: plan.seed.wrapping_add(0x9e37_79b9_7f4a_7c15 * number),
             board: Arc::clone(&board),
+            gear,
         };
         let tell = tell.clone();
         let body = move || {

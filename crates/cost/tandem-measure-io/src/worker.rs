@@ -11,6 +11,7 @@ use rustls::client::ClientConfig;
 use tandem_measure::{
     Arrivals, Counts, Exchange, Fault, Kind, Load, Offer, Percent, Requests, ReuseCounter, Tally,
 };
+use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
@@ -37,6 +38,29 @@ pub(crate) struct Work {
     /// Of this thread.
     pub(crate) seed: u64,
     pub(crate) board: Arc<Board>,
+    pub(crate) gear: Gear,
+}
+
+/// What a thread needs from the system, beside connections. Every thread's is made before one of
+/// them begins, since connections may use up the descriptors.
+pub(crate) struct Gear {
+    timer: Timer,
+    runtime: Runtime,
+}
+
+impl Gear {
+    /// # Errors
+    /// The system gives no more.
+    pub(crate) fn new() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let timer = {
+            let _within = runtime.enter();
+            Timer::new()?
+        };
+        Ok(Self { timer, runtime })
+    }
 }
 
 /// What a thread has brought.
@@ -66,11 +90,9 @@ struct Client {
 /// Works to the end.
 ///
 /// # Errors
-/// The system has no timer.
+/// The timer fails.
 pub(crate) fn work(work: Work) -> io::Result<Brought> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let Gear { timer, runtime } = work.gear;
     let sessions = Arc::new(Sessions::default());
     let config = tls::with_sessions(&work.config, work.plan.resumption, Arc::clone(&sessions));
     let requests = Requests::new(&work.plan.mix, &work.plan.target.path, work.seed);
@@ -89,7 +111,7 @@ pub(crate) fn work(work: Work) -> io::Result<Brought> {
     let tasks = LocalSet::new();
     tasks.block_on(&runtime, async {
         match work.load {
-            Load::Rate(rate) => open_loop(&client, rate, work.seed).await?,
+            Load::Rate(rate) => open_loop(&client, &timer, rate, work.seed).await?,
             Load::Connections(number) => closed_loop(&client, number),
         }
         while client.open.get() > 0 {
@@ -103,8 +125,7 @@ pub(crate) fn work(work: Work) -> io::Result<Brought> {
 }
 
 /// Starts connections when they are due, whatever becomes of those before.
-async fn open_loop(client: &Rc<Client>, rate: f64, seed: u64) -> io::Result<()> {
-    let timer = Timer::new()?;
+async fn open_loop(client: &Rc<Client>, timer: &Timer, rate: f64, seed: u64) -> io::Result<()> {
     let board = &client.board;
     for after in Arrivals::new(rate, seed) {
         let due = board.base + after;

@@ -422,8 +422,13 @@ fn our_own_lack_of_descriptors_is_said_with_its_remedy() {
         .arg((limit + 100).to_string())
         .output()
         .unwrap();
-    let stdout = Measured(output).stdout();
+    let measured = Measured(output);
+    let stdout = measured.stdout();
     for words in ["this side has no descriptors left", "ulimit -n"] {
-        assert!(stdout.contains(words), "{words}: {stdout}");
+        assert!(
+            stdout.contains(words),
+            "{words}: {stdout}{}",
+            measured.stderr()
+        );
     }
 }
