@@ -92,6 +92,7 @@ const BROKER: &str = "tandem-broker";
 const MCTLS: &str = "mctls";
 const MCTLS12: &str = "mctls12";
 const MCTLS12_IO: &str = "mctls12-io";
+const MCTLS12_PROTOTYPE: &str = "mctls12-prototype";
 const MCTLS_IO: &str = "mctls-io";
 const DHT: &str = "tandem-dht";
 const REMEDIES: &str = "tls12-experiment";
@@ -265,12 +266,18 @@ pub(crate) const LAYERS: &[Layer] = &[
     ),
     Layer::new(MCTLS, "crates/mctls/mctls", Kind::Core, &[]),
     Layer::new(MCTLS12, "crates/mctls/mctls12", Kind::Core, &[MCTLS]),
+    Layer::new(
+        MCTLS12_PROTOTYPE,
+        "crates/mctls/mctls12-prototype",
+        Kind::Core,
+        &[MCTLS12, MCTLS],
+    ),
     Layer::new(MCTLS_IO, "crates/mctls/mctls-io", Kind::Adapter, &[MCTLS]),
     Layer::new(
         MCTLS12_IO,
         "crates/mctls/mctls12-io",
         Kind::Adapter,
-        &[MCTLS12, MCTLS_IO, MCTLS],
+        &[MCTLS12_PROTOTYPE, MCTLS12, MCTLS_IO, MCTLS],
     ),
     Layer::new(
         "tandem-mc",
