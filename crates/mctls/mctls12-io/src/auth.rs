@@ -66,7 +66,7 @@ pub(crate) fn is_for(chain: &[Vec<u8>], name: &str) -> bool {
     leaf.is_some_and(|leaf| names(&leaf, name).is_some())
 }
 
-fn names(leaf: &CertificateDer<'_>, name: &str) -> Option<()> {
+pub(crate) fn names(leaf: &CertificateDer<'_>, name: &str) -> Option<()> {
     let leaf = EndEntityCert::try_from(leaf).ok()?;
     let name = ServerName::try_from(name).ok()?;
     leaf.verify_is_valid_for_subject_name(&name).ok()
@@ -92,16 +92,20 @@ impl Roots {
         }
     }
 
-    fn certificate(&self, party: Party<'_>, chain: &[CertificateDer<'_>]) -> Option<()> {
-        let (roots, usage, name) = match party {
-            Party::Server(name) => (&self.server, KeyUsage::server_auth(), name),
-            Party::Middlebox(_, name) => {
-                let usage = KeyUsage::required(MIDDLEBOX_USAGE);
-                (&self.middleboxes, usage, name)
-            }
+    /// Whether a chain is good for a party.
+    pub(crate) fn certificate(&self, party: Party<'_>, chain: &[CertificateDer<'_>]) -> Option<()> {
+        let (Party::Server(name) | Party::Middlebox(_, name)) = party;
+        names(chain.first()?, name)?;
+        self.authority(party, chain)
+    }
+
+    /// Whether an authority vouches for a chain and for this use of it, whatever its name.
+    pub(crate) fn authority(&self, party: Party<'_>, chain: &[CertificateDer<'_>]) -> Option<()> {
+        let (roots, usage) = match party {
+            Party::Server(_) => (&self.server, KeyUsage::server_auth()),
+            Party::Middlebox(..) => (&self.middleboxes, KeyUsage::required(MIDDLEBOX_USAGE)),
         };
         let (leaf, rest) = chain.split_first()?;
-        names(leaf, name)?;
         let leaf = EndEntityCert::try_from(leaf).ok()?;
         let (algorithms, now) = (self.algorithms.all, UnixTime::now());
         leaf.verify_for_usage(algorithms, &roots.roots, rest, now, usage, None, None)

@@ -12,11 +12,13 @@ use mctls12::list::MiddleboxList;
 use mctls12::receiver::{Delivery, Event, Receiver};
 use mctls12::record::{Input, MAX_PAYLOAD_LEN};
 use mctls12::sender::Sender;
+use mctls12_prototype::error::Breach as Cut;
+use mctls12_prototype::record::Input as Raw;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::error::Error;
-use crate::line::{Reading, Writing, alert, entropy, halves};
+use crate::line::{Lines, Reading, Writing, alert, entropy, halves};
 
 /// A session with contexts.
 #[derive(Debug)]
@@ -36,16 +38,44 @@ pub struct Session {
 /// Sends data.
 #[derive(Debug)]
 pub struct SessionSender {
-    core: Sender,
+    core: Seals,
     line: Writing,
 }
 
 /// Receives data.
 #[derive(Debug)]
 pub struct SessionReceiver {
-    core: Receiver,
-    line: Reading,
+    core: Opens,
     has_ended: bool,
+}
+
+/// What protects records, in either format.
+#[derive(Debug)]
+pub(crate) enum Seals {
+    Paper(Sender),
+    Prototype(mctls12_prototype::session::Sender),
+}
+
+/// What opens records, and where they come from, in either format.
+#[derive(Debug)]
+pub(crate) enum Opens {
+    Paper(Receiver, Reading),
+    Prototype(mctls12_prototype::session::Receiver, Lines),
+}
+
+impl SessionSender {
+    pub(crate) const fn new(core: Seals, line: Writing) -> Self {
+        Self { core, line }
+    }
+}
+
+impl SessionReceiver {
+    pub(crate) const fn new(core: Opens) -> Self {
+        Self {
+            core,
+            has_ended: false,
+        }
+    }
 }
 
 /// Connects to the first middlebox of a list, or to its server, and establishes a session.
@@ -142,11 +172,12 @@ fn step(
 }
 
 /// What the other side is told of an error.
-fn code(error: &Error) -> Option<u8> {
+pub(crate) fn code(error: &Error) -> Option<u8> {
     const ACCESS_DENIED: u8 = 49;
     const INTERNAL_ERROR: u8 = 80;
     match error {
         Error::Session(error) => error.alert(),
+        Error::Prototype(error) => error.alert(),
         Error::Refused | Error::NotJoined | Error::NotPermitted(_) | Error::Blocked => {
             Some(ACCESS_DENIED)
         }
@@ -159,15 +190,8 @@ fn session(established: Established, reading: Reading, writing: Writing) -> Sess
         list: established.list,
         suite: established.suite,
         mode: established.mode,
-        sender: SessionSender {
-            core: established.sender,
-            line: writing,
-        },
-        receiver: SessionReceiver {
-            core: established.receiver,
-            line: reading,
-            has_ended: false,
-        },
+        sender: SessionSender::new(Seals::Paper(established.sender), writing),
+        receiver: SessionReceiver::new(Opens::Paper(established.receiver, reading)),
     }
 }
 
@@ -180,7 +204,10 @@ impl SessionSender {
     pub async fn send(&mut self, context: ContextId, data: &[u8]) -> Result<(), Error> {
         for piece in data.chunks(MAX_PAYLOAD_LEN) {
             let mut out = Vec::new();
-            self.core.seal(context, piece, &mut out)?;
+            match &mut self.core {
+                Seals::Paper(core) => core.seal(context, piece, &mut out)?,
+                Seals::Prototype(core) => core.seal(context, piece, &mut out)?,
+            }
             self.line.all(&out).await?;
         }
         Ok(())
@@ -192,7 +219,10 @@ impl SessionSender {
     /// As [`Self::send`].
     pub async fn close(&mut self) -> Result<(), Error> {
         let mut out = Vec::new();
-        self.core.close(&mut out)?;
+        match &mut self.core {
+            Seals::Paper(core) => core.close(&mut out)?,
+            Seals::Prototype(core) => core.close(&mut out)?,
+        }
         self.line.all(&out).await?;
         self.line.end().await;
         Ok(())
@@ -201,9 +231,11 @@ impl SessionSender {
     /// Ends the session and tells the other endpoint, as far as it still listens.
     pub async fn abort(&mut self, error: &Error) {
         let mut out = Vec::new();
-        if let Some(code) = code(error)
-            && self.core.alert(code, &mut out).is_ok()
-        {
+        let is_told = code(error).is_some_and(|code| match &mut self.core {
+            Seals::Paper(core) => core.alert(code, &mut out).is_ok(),
+            Seals::Prototype(core) => core.abort(code, &mut out).is_ok(),
+        });
+        if is_told {
             // Whoever has gone cannot be told.
             let _ = self.line.all(&out).await;
         }
@@ -220,20 +252,27 @@ impl SessionReceiver {
         if self.has_ended {
             return Ok(None);
         }
-        match self.line.next().await? {
-            None => {
-                self.core.finish()?;
-                Ok(None)
-            }
-            Some(Input::Protected(record)) => match self.core.open(&record)? {
-                Event::Data(delivery) => Ok(Some(delivery)),
-                Event::Closed => {
-                    self.has_ended = true;
-                    Ok(None)
+        let event = match &mut self.core {
+            Opens::Paper(core, line) => match line.next().await? {
+                None => return Ok(core.finish().map(|()| None)?),
+                Some(Input::Protected(record)) => core.open(&record)?,
+                Some(Input::Message(_) | Input::ChangeCipherSpec | Input::Alert(_)) => {
+                    return Err(Breach::Truncated.into());
                 }
             },
-            Some(Input::Message(_) | Input::ChangeCipherSpec | Input::Alert(_)) => {
-                Err(Breach::Truncated.into())
+            Opens::Prototype(core, line) => match line.next().await? {
+                None => return Ok(core.finish().map(|()| None)?),
+                Some(Raw::Protected(record)) => core.open(&record)?,
+                Some(Raw::Message(_) | Raw::ChangeCipherSpec | Raw::Alert(_)) => {
+                    return Err(Cut::Truncated.into());
+                }
+            },
+        };
+        match event {
+            Event::Data(delivery) => Ok(Some(delivery)),
+            Event::Closed => {
+                self.has_ended = true;
+                Ok(None)
             }
         }
     }

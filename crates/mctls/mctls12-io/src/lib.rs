@@ -13,6 +13,7 @@ mod endpoint;
 mod error;
 mod line;
 pub mod middlebox;
+pub mod prototype;
 
 pub use auth::{Roots, identity};
 pub use endpoint::{Session, SessionReceiver, SessionSender, accept, connect};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use mctls::party::ContextId;
 use mctls12::Entropy;
 use mctls12::record::{ContentType, Incoming, Input, Record};
+use mctls12_prototype::record as prototype;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -37,11 +38,47 @@ impl Heard {
     }
 }
 
+/// How bytes become messages and records.
+pub(crate) trait Framing: Default {
+    type Input;
+
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Error>;
+
+    fn next(&mut self) -> Result<Option<Self::Input>, Error>;
+}
+
+impl Framing for Incoming {
+    type Input = Input;
+
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        Ok(Self::push(self, bytes)?)
+    }
+
+    fn next(&mut self) -> Result<Option<Input>, Error> {
+        Ok(Self::next(self)?)
+    }
+}
+
+impl Framing for prototype::Incoming {
+    type Input = prototype::Input;
+
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        Ok(Self::push(self, bytes)?)
+    }
+
+    fn next(&mut self) -> Result<Option<prototype::Input>, Error> {
+        Ok(Self::next(self)?)
+    }
+}
+
+/// What comes in, in the prototype's format.
+pub(crate) type Lines = Reading<prototype::Incoming>;
+
 /// What comes in.
 #[derive(Debug)]
-pub(crate) struct Reading<R = OwnedReadHalf> {
+pub(crate) struct Reading<F = Incoming, R = OwnedReadHalf> {
     read: R,
-    incoming: Incoming,
+    incoming: F,
     patience: Duration,
     heard: Heard,
 }
@@ -54,18 +91,21 @@ pub(crate) struct Writing {
 }
 
 /// Both halves of a connection. No read and no write waits longer than `patience`.
-pub(crate) fn halves(stream: TcpStream, patience: Duration) -> Result<(Reading, Writing), Error> {
+pub(crate) fn halves<F: Framing>(
+    stream: TcpStream,
+    patience: Duration,
+) -> Result<(Reading<F>, Writing), Error> {
     // Records of several contexts are small writes (the paper, section 5.1).
     stream.set_nodelay(true)?;
     let (read, write) = stream.into_split();
     Ok((Reading::new(read, patience), Writing { write, patience }))
 }
 
-impl<R: AsyncRead + Unpin> Reading<R> {
+impl<F: Framing, R: AsyncRead + Unpin> Reading<F, R> {
     fn new(read: R, patience: Duration) -> Self {
         Self {
             read,
-            incoming: Incoming::new(),
+            incoming: F::default(),
             patience,
             heard: Heard::new(),
         }
@@ -78,7 +118,7 @@ impl<R: AsyncRead + Unpin> Reading<R> {
 
     /// The next message or record; `None` at the end of the stream. Where this future is dropped,
     /// nothing is lost.
-    pub(crate) async fn next(&mut self) -> Result<Option<Input>, Error> {
+    pub(crate) async fn next(&mut self) -> Result<Option<F::Input>, Error> {
         loop {
             if let Some(input) = self.incoming.next()? {
                 return Ok(Some(input));
@@ -126,10 +166,15 @@ impl Writing {
 
 /// Random bytes for one session.
 pub(crate) fn entropy() -> Result<Entropy, Error> {
-    let mut bytes = Zeroizing::new([0; Entropy::LEN]);
+    Ok(Entropy::new(&*seed()?))
+}
+
+/// Random bytes of the system.
+pub(crate) fn seed<const N: usize>() -> Result<Zeroizing<[u8; N]>, Error> {
+    let mut bytes = Zeroizing::new([0; N]);
     let filled = aws_lc_rs::rand::fill(&mut *bytes);
     filled.map_err(|_| Error::Settings("the system has no random bytes".into()))?;
-    Ok(Entropy::new(&bytes))
+    Ok(bytes)
 }
 
 /// An alert in clear, for which nobody vouches.
@@ -156,8 +201,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_transfer_one_way_keeps_the_silent_way_open_and_silence_both_ways_ends_both() {
         let ((near, mut far), (silent, _open)) = (duplex(1 << 14), duplex(1 << 14));
-        let mut busy = Reading::new(near, IDLE);
-        let mut quiet = Reading::new(silent, IDLE);
+        let mut busy = Reading::<Incoming, _>::new(near, IDLE);
+        let mut quiet = Reading::<Incoming, _>::new(silent, IDLE);
         let heard = Heard::new();
         busy.share(&heard);
         quiet.share(&heard);

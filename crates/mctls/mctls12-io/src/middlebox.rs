@@ -65,9 +65,9 @@ pub trait Service: Send {
 
 /// What a middlebox needs.
 #[derive(Clone)]
-pub struct Settings {
+pub struct Settings<I = Identity> {
     /// Its certificates and key. Clients list it by a name that its certificate is for.
-    pub identity: Identity,
+    pub identity: I,
     /// Where clients may have it connect to: host and port.
     pub permits: Arc<dyn Fn(&str) -> bool + Send + Sync>,
     /// What it does in each session.
@@ -76,7 +76,7 @@ pub struct Settings {
     pub timeouts: Timeouts,
 }
 
-impl std::fmt::Debug for Settings {
+impl<I> std::fmt::Debug for Settings<I> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Settings")
             .field("timeouts", &self.timeouts)

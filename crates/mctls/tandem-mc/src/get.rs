@@ -492,7 +492,7 @@ mod tests {
         let mut out = Vec::new();
         let refused = get(&wanted, &mut out).await;
         assert!(matches!(refused, Err(McError::Discovery(_))), "{refused:?}");
-        let refused = paper::get::get(&wanted, &mut out).await;
+        let refused = paper::get::get(paper::Format::Own, &wanted, &mut out).await;
         assert!(matches!(refused, Err(McError::Discovery(_))), "{refused:?}");
         assert!(listener.accept().is_err(), "somebody was asked");
     }

@@ -14,6 +14,8 @@ mod icap;
 mod kinds;
 #[path = "sessions/paper.rs"]
 mod paper;
+#[path = "sessions/prototype.rs"]
+mod prototype;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -8,15 +8,14 @@ use std::sync::Arc;
 
 use mctls::party::ContextId;
 use mctls_io::Timeouts;
-use mctls12::error::{Breach, Check};
 use mctls12::list::{Context, MiddleboxList, Place};
 use mctls12::receiver::{Delivery, Provenance};
-use mctls12_io::{Error, Roots, Session, connect};
+use mctls12_io::{Error, Roots, connect, prototype};
 
-use super::terms;
+use super::{Format, Open, open, terms};
 use crate::error::McError;
 use crate::get::Wanted;
-use crate::http::{Event, Head, Messages, Reader, Side, Wrong};
+use crate::http::{Event, Head, Messages, Part, Reader, Side, Wrong};
 use crate::layout::{Layout, part_of};
 use crate::report::{Outcome, Report, Word};
 use crate::via::granted;
@@ -26,12 +25,19 @@ use crate::via::granted;
 /// # Errors
 /// What kept the session from being tried: also that a middlebox is missing on which
 /// [`Wanted::discovery`] insists. How one went that was tried is in the report.
-pub async fn get(wanted: &Wanted, out: &mut (dyn Write + Send)) -> Result<Report, McError> {
+pub async fn get(
+    format: Format,
+    wanted: &Wanted,
+    out: &mut (dyn Write + Send),
+) -> Result<Report, McError> {
     wanted.discovery.check(&wanted.via)?;
     let contexts = granted(&wanted.via, wanted.contexts)?;
     let url = &wanted.url;
     let mut report = Report::planned(Some(url.as_str()), &wanted.via, &contexts);
-    report.protocol = "mctls12".into();
+    report.protocol = match format {
+        Format::Own => "mctls12".into(),
+        Format::Prototype => "mctls12 of the prototype".into(),
+    };
     let server = Place {
         name: url.host.clone(),
         address: wanted.connect.clone().unwrap_or(url.address().to_owned()),
@@ -48,11 +54,16 @@ pub async fn get(wanted: &Wanted, out: &mut (dyn Write + Send)) -> Result<Report
     let list = MiddleboxList::new(server, middleboxes.collect(), contexts.collect());
     let list = list.map_err(|error| McError::Argument(error.to_string()))?;
     let roots = Roots::new(Arc::clone(&wanted.trust), Arc::clone(&wanted.trust));
+    let roots = Arc::new(roots);
     let timeouts = Timeouts {
         handshake: wanted.timeout,
         idle: wanted.timeout,
     };
-    let mut session = match connect(list, Arc::new(roots), timeouts).await {
+    let connected = match format {
+        Format::Own => connect(list, roots, timeouts).await.map(open),
+        Format::Prototype => prototype::connect(list, roots, timeouts).await,
+    };
+    let mut session = match connected {
         Ok(session) => session,
         Err(error) => {
             failed(&mut report, &error);
@@ -60,7 +71,7 @@ pub async fn get(wanted: &Wanted, out: &mut (dyn Write + Send)) -> Result<Report
         }
     };
     report.suite = Some("AES-128-CBC with HMAC-SHA256".into());
-    match exchange(wanted, &mut session, &mut report, out).await {
+    match exchange(format, wanted, &mut session, &mut report, out).await {
         Ok(()) => report.outcome = Outcome::Complete,
         Err(Ended::Output(error)) => {
             session
@@ -101,9 +112,28 @@ impl From<Wrong> for Ended {
     }
 }
 
+/// How an answer comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    Http,
+    /// The prototype's server sends a file as it is, in any contexts.
+    Bare,
+}
+
+impl Style {
+    /// That of an answer that begins with this.
+    fn of(format: Format, first: &[u8]) -> Self {
+        match format {
+            Format::Prototype if !first.starts_with(b"HTTP/") => Self::Bare,
+            Format::Own | Format::Prototype => Self::Http,
+        }
+    }
+}
+
 async fn exchange(
+    format: Format,
     wanted: &Wanted,
-    session: &mut Session,
+    session: &mut Open,
     report: &mut Report,
     out: &mut (dyn Write + Send),
 ) -> Result<(), Ended> {
@@ -129,15 +159,29 @@ async fn exchange(
     // Interim answers have no body, and another follows (RFC 9110, section 15.2).
     let mut is_final = false;
     let mut is_whole = false;
+    let mut style = None;
     loop {
         let delivery = session.receiver.recv().await?;
         let events = match &delivery {
+            // Its end is the session's.
+            None if style == Some(Style::Bare) => {
+                out.flush().map_err(Ended::Output)?;
+                return Ok(session.sender.close().await?);
+            }
             None => messages.finish()?.into_iter().collect(),
             Some(delivery) => {
                 let context = terms.context(delivery.context).ok_or(Wrong::Place)?;
                 note(report, delivery);
-                let part = part_of(&context.purpose, Side::Responses).ok_or(Wrong::Place)?;
-                messages.push(part, &delivery.data)?
+                let part = match format {
+                    Format::Own => {
+                        part_of(&context.purpose, Side::Responses).ok_or(Wrong::Place)?
+                    }
+                    Format::Prototype => Part::Whole,
+                };
+                match *style.get_or_insert_with(|| Style::of(format, &delivery.data)) {
+                    Style::Http => messages.push(part, &delivery.data)?,
+                    Style::Bare => vec![Event::Body(delivery.data.clone())],
+                }
             }
         };
         for event in events {
@@ -197,27 +241,17 @@ fn failed(report: &mut Report, error: &Error) {
     let mut words = error.to_string();
     let names = report.middleboxes.iter().map(|party| party.name.as_str());
     let names = names.collect::<Vec<_>>().join(", ");
-    match error {
-        Error::Session(mctls12::Error::Forged(check)) => {
-            report.outcome = Outcome::Overstepped;
-            if let Check::WriterMac(id) = check {
-                report.suspects = with_right(report, *id, Word::Read);
-                report.overstepped_in = Some(id.0);
-            }
-        }
-        Error::Session(mctls12::Error::Peer(Breach::Truncated)) if !names.is_empty() => {
-            words += &format!(
-                "; the server went away, or one of {names} did, or blocks, or has less than it needs"
-            );
-        }
-        Error::Session(_)
-        | Error::Settings(_)
-        | Error::Io(_)
-        | Error::TimedOut(_)
-        | Error::Refused
-        | Error::NotJoined
-        | Error::NotPermitted(_)
-        | Error::Blocked => {}
+    if error.is_forgery() {
+        report.outcome = Outcome::Overstepped;
+    }
+    if let Some(id) = error.overwritten() {
+        report.suspects = with_right(report, id, Word::Read);
+        report.overstepped_in = Some(id.0);
+    }
+    if error.is_cut() && !names.is_empty() {
+        words += &format!(
+            "; the server went away, or one of {names} did, or blocks, or has less than it needs"
+        );
     }
     report.problem = Some(words);
 }

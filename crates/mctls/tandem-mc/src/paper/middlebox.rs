@@ -8,13 +8,15 @@ use mctls::config::{Configuration, Context, Right, Terms};
 use mctls::party::{Direction, Position};
 use mctls::suite::Suite;
 use mctls_io::{Identity as Files, Timeouts};
+use mctls12::auth::Identity;
 use mctls12::list::{Context as Listed, MiddleboxList};
-use mctls12_io::identity;
 use mctls12_io::middlebox::{Consent, Service, Settings, Verdict, serve};
+use mctls12_io::{Error, identity, prototype};
 use tandem_daemon::listener;
 use tokio::net::TcpListener;
+use tokio::net::TcpStream;
 
-use super::terms;
+use super::{Format, terms};
 use crate::boxes;
 use crate::error::McError;
 use crate::layout::Kind;
@@ -24,7 +26,22 @@ use crate::settings::BoxSettings;
 /// A middlebox that listens, and serves nobody yet.
 pub struct Standing {
     listener: TcpListener,
-    settings: Arc<Settings>,
+    settings: Arc<Either>,
+}
+
+/// The settings for one format.
+enum Either {
+    Own(Settings<Identity>),
+    Prototype(Settings<prototype::Identity>),
+}
+
+impl Either {
+    async fn serve(&self, stream: TcpStream) -> Result<(), Error> {
+        match self {
+            Self::Own(settings) => serve(stream, settings).await,
+            Self::Prototype(settings) => prototype::serve(stream, settings).await,
+        }
+    }
 }
 
 impl Standing {
@@ -34,6 +51,7 @@ impl Standing {
     /// The kind is not there over this protocol; the address, the key or the settings cannot be
     /// used.
     pub async fn bind(
+        format: Format,
         listen: SocketAddr,
         files: &Files,
         kind: Kind,
@@ -54,11 +72,22 @@ impl Standing {
                 contexts: Vec::new(),
             }) as Box<dyn Service>
         };
-        let settings = Settings {
-            identity: identity(files).map_err(|error| McError::Argument(error.to_string()))?,
-            permits: Arc::new(move |next: &str| settings.permits(next)),
-            service: Arc::new(service),
-            timeouts,
+        let service: Arc<dyn Fn() -> Box<dyn Service> + Send + Sync> = Arc::new(service);
+        let permits = Arc::new(move |next: &str| settings.permits(next));
+        let wrong = |error: Error| McError::Argument(error.to_string());
+        let settings = match format {
+            Format::Own => Either::Own(Settings {
+                identity: identity(files).map_err(wrong)?,
+                permits,
+                service,
+                timeouts,
+            }),
+            Format::Prototype => Either::Prototype(Settings {
+                identity: prototype::identity(files).map_err(wrong)?,
+                permits,
+                service,
+                timeouts,
+            }),
         };
         Ok(Self {
             listener: listener::listen("--listen", listen).await?,
@@ -84,7 +113,7 @@ impl Standing {
             move |stream| {
                 let settings = Arc::clone(&settings);
                 async move {
-                    match serve(stream, &settings).await {
+                    match settings.serve(stream).await {
                         Ok(()) => tracing::debug!("a session has ended"),
                         Err(error) => tracing::info!("a session was ended: {error}"),
                     }

@@ -10,14 +10,14 @@ use mctls12::Mode;
 use mctls12::auth::Identity;
 use mctls12::endpoint::Decision;
 use mctls12::list::MiddleboxList;
-use mctls12_io::{Error, Roots, Session, accept, identity};
+use mctls12_io::{Error, Roots, accept, identity, prototype};
 use rustls::RootCertStore;
 use tandem_daemon::listener;
 use tokio::net::{TcpListener, TcpStream};
 
-use super::terms;
+use super::{Format, Open, open, terms};
 use crate::error::McError;
-use crate::http::{Event, Head, Messages, Reader, Side, Wrong, unescaped};
+use crate::http::{Event, Head, Messages, Part, Reader, Side, Wrong, unescaped};
 use crate::layout::{Layout, part_of};
 use crate::serve::{Found, PIECE, find};
 use crate::sessions::{MAX_OF_ONE_NETWORK, MAX_SESSIONS};
@@ -29,8 +29,23 @@ pub struct Serving {
     own: Arc<Own>,
 }
 
+/// A certificate and its key, for one format.
+enum Who {
+    Own(Identity),
+    Prototype(prototype::Identity),
+}
+
+impl Who {
+    const fn format(&self) -> Format {
+        match self {
+            Self::Own(_) => Format::Own,
+            Self::Prototype(_) => Format::Prototype,
+        }
+    }
+}
+
 struct Own {
-    identity: Identity,
+    who: Who,
     roots: Arc<Roots>,
     root: PathBuf,
     settings: ServerSettings,
@@ -43,6 +58,7 @@ impl Serving {
     /// # Errors
     /// The folder, the address or the key cannot be used.
     pub async fn bind(
+        format: Format,
         listen: SocketAddr,
         files: &Files,
         middlebox_roots: Arc<RootCertStore>,
@@ -54,8 +70,12 @@ impl Serving {
         if !folder.is_dir() {
             return Err(McError::file(root)(io::ErrorKind::NotADirectory.into()));
         }
+        let who = match format {
+            Format::Own => identity(files).map(Who::Own),
+            Format::Prototype => prototype::identity(files).map(Who::Prototype),
+        };
         let own = Own {
-            identity: identity(files).map_err(|error| McError::Argument(error.to_string()))?,
+            who: who.map_err(|error| McError::Argument(error.to_string()))?,
             roots: Arc::new(Roots::new(Arc::clone(&middlebox_roots), middlebox_roots)),
             root: folder,
             settings,
@@ -85,7 +105,7 @@ impl Serving {
             move |stream| {
                 let own = Arc::clone(&own);
                 async move {
-                    if let Err(ended) = connection(&own, stream).await {
+                    if let Err(ended) = connection(own, stream).await {
                         tracing::info!("a session was ended: {ended}");
                     }
                 }
@@ -106,22 +126,13 @@ enum Ended {
     File(io::Error),
 }
 
-async fn connection(own: &Own, stream: TcpStream) -> Result<(), Ended> {
-    let decide = |list: &MiddleboxList| {
-        let answered = own.settings.answer(&terms(list)?)?;
-        let rights = answered.contexts().iter();
-        Some(Decision {
-            mode: Mode::Contributory,
-            rights: rights.map(|context| context.rights.clone()).collect(),
-        })
-    };
-    let identity = own.identity.clone();
-    let roots = Arc::clone(&own.roots);
-    let mut session = accept(stream, identity, roots, decide, own.timeouts).await?;
-    let result = exchanges(&mut session, own).await;
+async fn connection(own: Arc<Own>, stream: TcpStream) -> Result<(), Ended> {
+    let mut session = accepted(&own, stream).await?;
+    let result = exchanges(&mut session, &own).await;
     if let Err(ended) = &result {
         let told = match ended {
             Ended::Session(Error::Session(error)) => Error::Session(*error),
+            Ended::Session(Error::Prototype(error)) => Error::Prototype(*error),
             Ended::Session(_) | Ended::Http(_) | Ended::File(_) => Error::Blocked,
         };
         session.sender.abort(&told).await;
@@ -129,14 +140,60 @@ async fn connection(own: &Own, stream: TcpStream) -> Result<(), Ended> {
     result
 }
 
-async fn exchanges(session: &mut Session, own: &Own) -> Result<(), Ended> {
+async fn accepted(own: &Arc<Own>, stream: TcpStream) -> Result<Open, Error> {
+    let roots = Arc::clone(&own.roots);
+    let deciding = Arc::clone(own);
+    let decide = move |list: &MiddleboxList| {
+        let answered = deciding.settings.answer(&terms(list)?)?;
+        let rights = answered.contexts().iter();
+        Some(rights.map(|context| context.rights.clone()).collect())
+    };
+    match &own.who {
+        Who::Own(identity) => {
+            let decide = |list: &MiddleboxList| {
+                let mode = Mode::Contributory;
+                decide(list).map(|rights| Decision { mode, rights })
+            };
+            let session = accept(stream, identity.clone(), roots, decide, own.timeouts).await;
+            session.map(open)
+        }
+        Who::Prototype(identity) => {
+            let roots = Arc::new(prototype::Nameless(roots));
+            let (identity, decide) = (identity.clone(), Arc::new(decide));
+            prototype::accept(stream, identity, roots, decide, own.timeouts).await
+        }
+    }
+}
+
+/// Where everything goes if a prototype's client has divided its data in another way than HTTP.
+fn undivided(list: &MiddleboxList) -> Option<Layout> {
+    let first = list.contexts().first()?.id;
+    Some(Layout {
+        request_headers: first,
+        request_body: first,
+        response_headers: first,
+        response_body: first,
+        offers: None,
+        digest: None,
+    })
+}
+
+async fn exchanges(session: &mut Open, own: &Own) -> Result<(), Ended> {
     let terms = terms(&session.list).ok_or(Wrong::Place)?;
-    let layout = Layout::of(&terms).ok_or(Wrong::Place)?;
+    let format = own.who.format();
+    let layout = match (Layout::of(&terms), format) {
+        (None, Format::Prototype) => undivided(&session.list),
+        (layout, Format::Own | Format::Prototype) => layout,
+    };
+    let layout = layout.ok_or(Wrong::Place)?;
     let mut messages = Messages::new(Side::Requests, Reader::Endpoint);
     let mut request = None;
     while let Some(delivery) = session.receiver.recv().await? {
         let context = terms.context(delivery.context).ok_or(Wrong::Place)?;
-        let part = part_of(&context.purpose, Side::Requests).ok_or(Wrong::Place)?;
+        let part = match format {
+            Format::Own => part_of(&context.purpose, Side::Requests).ok_or(Wrong::Place)?,
+            Format::Prototype => Part::Whole,
+        };
         for event in messages.push(part, &delivery.data)? {
             match (event, request.take()) {
                 (Event::Head { head, .. }, _) => request = Some(head),
@@ -144,8 +201,12 @@ async fn exchanges(session: &mut Session, own: &Own) -> Result<(), Ended> {
                 (Event::End, None) => {}
                 (Event::End, Some(head)) => {
                     answer(session, layout, own, &head).await?;
-                    if head.closes() {
-                        return Ok(session.sender.close().await?);
+                    match format {
+                        Format::Own if head.closes() => {
+                            return Ok(session.sender.close().await?);
+                        }
+                        Format::Own => {}
+                        Format::Prototype => return last(session).await,
                     }
                 }
             }
@@ -155,16 +216,30 @@ async fn exchanges(session: &mut Session, own: &Own) -> Result<(), Ended> {
     Ok(session.sender.close().await?)
 }
 
+/// The prototype's client asks in each context, and reads until the end. What still comes is read,
+/// so that the system does not cut the connection before everything is delivered.
+async fn last(session: &mut Open) -> Result<(), Ended> {
+    session.sender.close().await?;
+    while session.receiver.recv().await?.is_some() {}
+    Ok(())
+}
+
 async fn answer(
-    session: &mut Session,
+    session: &mut Open,
     layout: Layout,
     own: &Own,
     request: &Head,
 ) -> Result<(), Ended> {
     let method = request.method().unwrap_or_default();
     let target = request.target().unwrap_or_default();
+    let is_get = match own.who.format() {
+        Format::Own => method == "GET",
+        // The prototype's client writes `Get`.
+        Format::Prototype => method.eq_ignore_ascii_case("GET"),
+    };
     let found = match method {
-        "GET" | "HEAD" => find(&own.root, target),
+        _ if is_get => find(&own.root, target),
+        "HEAD" => find(&own.root, target),
         _ => Err(Head::response(405, "Method Not Allowed").with("Allow", "GET, HEAD")),
     };
     let (mut head, file) = match found {
@@ -177,7 +252,7 @@ async fn answer(
             for line in lines.filter(|line| path.starts_with(&line.path)) {
                 head = head.with(&line.name, &line.value);
             }
-            (head, (method == "GET").then_some(found))
+            (head, is_get.then_some(found))
         }
         Err(head) => (head.with("Content-Length", "0"), None),
     };

@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use clap::{Args, Parser, Subcommand};
+use tandem_mc::McError;
 use tandem_mc::discover::{Accepted, Missing, dns, domain};
 use tandem_mc::get::Url;
 use tandem_mc::layout::Kind;
@@ -92,15 +93,37 @@ Example:
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) listening: Listening,
-    /// The protocol: mctls13, or mctls12, the paper's own, which is for research and not safe
-    #[arg(long, value_name = "NAME", default_value = "mctls13", value_parser = Protocol::parse)]
-    pub(crate) protocol: Protocol,
+    #[command(flatten)]
+    pub(crate) spoken: Spoken,
     /// The folder; files that begin with a dot, and links to outside, are not served
     #[arg(long, value_name = "DIR")]
     pub(crate) root: PathBuf,
     /// Authorities of middleboxes, PEM; without it no middlebox is admitted
     #[arg(long, value_name = "FILE")]
     pub(crate) trust: Option<PathBuf>,
+}
+
+/// Which protocol is spoken.
+#[derive(Debug, Args)]
+pub(crate) struct Spoken {
+    /// The protocol: mctls13, or mctls12, the paper's own, which is for research and not safe
+    #[arg(long, value_name = "NAME", default_value = "mctls13", value_parser = Protocol::parse)]
+    protocol: Protocol,
+    /// With --protocol mctls12: speak the wire format of its authors' prototype, which is weaker
+    /// still. Whoever controls the network can change the data unnoticed, and whoever gets a
+    /// certificate's key later can read it. Certificates need RSA keys
+    #[arg(long)]
+    prototype: bool,
+}
+
+impl Spoken {
+    /// The protocol, in its format.
+    pub(crate) fn protocol(&self) -> Result<Protocol, McError> {
+        match self.prototype {
+            true => self.protocol.of_prototype(),
+            false => Ok(self.protocol),
+        }
+    }
 }
 
 /// Which gateway.
@@ -237,9 +260,8 @@ Example:
 pub(crate) struct BoxArgs {
     #[command(flatten)]
     pub(crate) listening: Listening,
-    /// The protocol: mctls13, or mctls12, the paper's own, which is for research and not safe
-    #[arg(long, value_name = "NAME", default_value = "mctls13", value_parser = Protocol::parse)]
-    pub(crate) protocol: Protocol,
+    #[command(flatten)]
+    pub(crate) spoken: Spoken,
     /// What the middlebox does
     #[arg(long, value_name = "KIND", value_parser = kinds())]
     pub(crate) kind: Kind,
@@ -250,7 +272,8 @@ pub(crate) struct BoxArgs {
 /// A middlebox is [NAME@]HOST:PORT, where NAME is the name in its certificate. After = come its
 /// rights: those of a kind (filter), or by context (request-headers:read,response-body:write). It
 /// gets no other rights. The page goes to standard output or to -o, the table to standard error.
-/// The exit code is 0 only if every byte was authenticated.
+/// The exit code is 0 only if every byte was authenticated. Over --protocol mctls12 nobody says who
+/// saw what, or what the server has withheld.
 ///
 /// With --discover, DNS may propose more middleboxes, behind those of --via. A proposal is shown
 /// and gets nothing, unless --accept names it: then it gets the rights written there, if its
@@ -278,10 +301,8 @@ pub(crate) struct GetArgs {
     /// Authorities of the server and of middleboxes, PEM
     #[arg(long, value_name = "FILE")]
     pub(crate) trust: PathBuf,
-    /// The protocol: mctls13, or mctls12, the paper's own, which is for research and not safe. Over
-    /// mctls12 nobody says who saw what, or what the server has withheld
-    #[arg(long, value_name = "NAME", default_value = "mctls13", value_parser = Protocol::parse)]
-    pub(crate) protocol: Protocol,
+    #[command(flatten)]
+    pub(crate) spoken: Spoken,
     /// Send this header line too; may be repeated
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub(crate) headers: Vec<(String, String)>,

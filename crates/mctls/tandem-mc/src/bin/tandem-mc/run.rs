@@ -26,7 +26,7 @@ use tandem_mc::via::{ViaArgument, granted};
 
 use crate::cli::{
     BoxArgs, Command, DiscoveryArgs, Domain, ExplainArgs, Gateway, GatewayClientArgs,
-    GatewayServerArgs, GetArgs, Listening, ServeArgs,
+    GatewayServerArgs, GetArgs, Listening, ServeArgs, Spoken,
 };
 use crate::exit::Failure;
 
@@ -46,6 +46,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
 fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
     let listening = &arguments.listening;
     logging::start(listening.log.as_deref(), None)?;
+    let protocol = warned(&arguments.spoken)?;
     let settings = ServerSettings::read(listening.config.as_deref())?.for_files()?;
     let identity = identity(&listening.cert, &listening.key)?;
     let roots = match &arguments.trust {
@@ -57,17 +58,17 @@ fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
         let root = &arguments.root;
         let patience = timeouts(listening);
         let listen = listening.listen;
-        match arguments.protocol {
+        match protocol {
             Protocol::Mctls13 => {
                 let serving = Serving::bind(listen, identity, roots, root, settings, patience);
                 let serving = serving.await?;
                 ready(serving.address()?)?;
                 runtime::unless(end, serving.serve()).await;
             }
-            Protocol::Mctls12 => {
-                warn(arguments.protocol);
-                let serving =
-                    paper::serve::Serving::bind(listen, &identity, roots, root, settings, patience);
+            Protocol::Mctls12(format) => {
+                let serving = paper::serve::Serving::bind(
+                    format, listen, &identity, roots, root, settings, patience,
+                );
                 let serving = serving.await?;
                 ready(serving.address()?)?;
                 runtime::unless(end, serving.serve()).await;
@@ -80,6 +81,7 @@ fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
 fn middlebox(arguments: &BoxArgs) -> Result<(), Failure> {
     let listening = &arguments.listening;
     logging::start(listening.log.as_deref(), None)?;
+    let protocol = warned(&arguments.spoken)?;
     let settings = BoxSettings::read(listening.config.as_deref())?;
     let identity = identity(&listening.cert, &listening.key)?;
     runtime::run(async {
@@ -87,16 +89,16 @@ fn middlebox(arguments: &BoxArgs) -> Result<(), Failure> {
         let kind = arguments.kind;
         let patience = timeouts(listening);
         let listen = listening.listen;
-        match arguments.protocol {
+        match protocol {
             Protocol::Mctls13 => {
                 let standing = Standing::bind(listen, identity, kind, settings, patience).await?;
                 ready(standing.address()?)?;
                 runtime::unless(end, standing.serve()).await;
             }
-            Protocol::Mctls12 => {
-                warn(arguments.protocol);
-                let standing =
-                    paper::middlebox::Standing::bind(listen, &identity, kind, settings, patience);
+            Protocol::Mctls12(format) => {
+                let standing = paper::middlebox::Standing::bind(
+                    format, listen, &identity, kind, settings, patience,
+                );
                 let standing = standing.await?;
                 ready(standing.address()?)?;
                 runtime::unless(end, standing.serve()).await;
@@ -163,12 +165,18 @@ fn fetch(arguments: GetArgs) -> Result<(), Failure> {
     })
 }
 
-/// Says what is unsafe about a protocol.
-fn warn(protocol: Protocol) {
+/// The protocol that the arguments ask for; says what is unsafe about it.
+fn warned(spoken: &Spoken) -> Result<Protocol, McError> {
+    let protocol = spoken.protocol()?;
     match protocol {
         Protocol::Mctls13 => {}
-        Protocol::Mctls12 => eprintln!("{}", paper::WARNING),
+        Protocol::Mctls12(format) => {
+            for warning in format.warnings() {
+                eprintln!("{warning}");
+            }
+        }
     }
+    Ok(protocol)
 }
 
 /// Fetches over either protocol.
@@ -179,16 +187,15 @@ async fn get(
 ) -> Result<Report, McError> {
     match protocol {
         Protocol::Mctls13 => get::get(wanted, out).await,
-        Protocol::Mctls12 => paper::get::get(wanted, out).await,
+        Protocol::Mctls12(format) => paper::get::get(format, wanted, out).await,
     }
 }
 
 async fn fetched(arguments: GetArgs) -> Result<(), Failure> {
-    let protocol = arguments.protocol;
-    warn(protocol);
+    let protocol = warned(&arguments.spoken)?;
     let mut via = arguments.path.via;
     let asked = &arguments.path.discovery;
-    if protocol == Protocol::Mctls12 && !asked.discover.is_empty() {
+    if protocol != Protocol::Mctls13 && !asked.discover.is_empty() {
         let why = "--discover: only mctls13 has middleboxes that DNS proposes";
         return Err(McError::Argument(why.into()).into());
     }
