@@ -1,5 +1,5 @@
 //! What the broker knows and a restart must not cost: the members, the last version of the list,
-//! what members have said that they did.
+//! what members have said that they did, and whom looks have found to change records.
 //!
 //! Is not: when something is written ([`crate::keeper`]). A cache of nothing: all of it is in
 //! memory while the broker runs.
@@ -8,6 +8,7 @@
 //! so that no version of the list is given out twice; a file of another program, of a later version
 //! or of another site is never changed; a damaged one is set aside, not deleted.
 
+mod bars;
 pub(crate) mod copy;
 
 use std::fs::{self, OpenOptions};
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, params};
+use tandem_barnraising::roster::Bar;
 use tandem_barnraising::talk::Told;
 use tandem_barnraising::uri::Name;
 use tandem_barnraising::{Member, PublicKey};
@@ -25,14 +27,16 @@ use tandem_wire::UnixTime;
 
 use crate::error::BrokerError;
 
+pub(crate) use bars::Clocks;
+
 /// Marks a SQLite file as a broker's: `TBRN`.
 const APPLICATION_ID: i64 = 0x5442_524e;
 /// The version of the tables below.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 /// Damaged files that are kept.
 const KEPT_CORRUPT: u32 = 3;
 
-/// Version 3. Times are Unix seconds.
+/// Version 4. Times are Unix seconds.
 const SITE: &str = "
     CREATE TABLE site (
         name TEXT PRIMARY KEY NOT NULL,
@@ -110,6 +114,9 @@ pub(crate) struct Kept {
     /// `None` in a new file.
     pub(crate) site: Option<Site>,
     pub(crate) members: Vec<Row>,
+    pub(crate) bars: Vec<Bar>,
+    /// When that was written.
+    pub(crate) clocks: Clocks,
 }
 
 impl Kept {
@@ -222,10 +229,7 @@ impl Database {
             upgrade(&transaction, version).map_err(fault)?;
             transaction.commit().map_err(fault)?;
         }
-        let kept = Kept {
-            site: read_site(&connection, site).map_err(fault)?,
-            members: read_members(&connection).map_err(fault)?,
-        };
+        let kept = read(&connection, site).map_err(fault)?;
         let database = Self {
             connection,
             site: site.clone(),
@@ -246,29 +250,30 @@ impl Database {
             .optional()
     }
 
-    /// Writes the site, and all rows of these volunteers; without a row: it is no member any more.
+    /// Writes the site, all rows of these volunteers (without a row: it is no member any more), and
+    /// what is held against these addresses.
     pub(crate) fn write<'a>(
         &mut self,
         site: Site,
-        volunteers: impl Iterator<Item = (&'a PublicKey, Vec<Row>)>,
+        clocks: Clocks,
+        volunteers: impl IntoIterator<Item = (&'a PublicKey, Vec<Row>)>,
+        bars: impl IntoIterator<Item = (IpAddr, Option<Bar>)>,
     ) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction()?;
-        transaction
-            .prepare_cached("INSERT OR REPLACE INTO site VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
-            .execute(params![
-                self.site.as_str(),
-                number(site.version),
-                number(site.gone.clients),
-                number(site.gone.sent),
-                number(site.gone.from_origin),
-                number(site.accepted.0)
-            ])?;
+        write_site(&transaction, &self.site, site)?;
+        clocks.write(&transaction)?;
         for (key, rows) in volunteers {
             transaction
                 .prepare_cached("DELETE FROM members WHERE key = ?1")?
                 .execute(params![key.0])?;
             for row in rows {
                 write_row(&transaction, &row)?;
+            }
+        }
+        for (address, bar) in bars {
+            match bar {
+                Some(bar) => bars::write(&transaction, &bar)?,
+                None => bars::delete(&transaction, address)?,
             }
         }
         transaction.commit()
@@ -288,6 +293,29 @@ impl Database {
         let set = self.connection.pragma_update(None, "query_only", false);
         set.expect("a setting of this connection");
     }
+}
+
+fn read(connection: &Connection, site: &Name) -> rusqlite::Result<Kept> {
+    Ok(Kept {
+        site: read_site(connection, site)?,
+        members: read_members(connection)?,
+        bars: bars::read(connection)?,
+        clocks: Clocks::read(connection)?,
+    })
+}
+
+fn write_site(connection: &Connection, name: &Name, site: Site) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO site VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+        .execute(params![
+            name.as_str(),
+            number(site.version),
+            number(site.gone.clients),
+            number(site.gone.sent),
+            number(site.gone.from_origin),
+            number(site.accepted.0)
+        ])?;
+    Ok(())
 }
 
 fn write_row(connection: &Connection, row: &Row) -> rusqlite::Result<()> {
@@ -393,6 +421,7 @@ fn kind(connection: &Connection) -> rusqlite::Result<(i64, i64, bool)> {
 fn create(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(SITE)?;
     connection.execute_batch(MEMBERS)?;
+    connection.execute_batch(bars::TABLES)?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     connection.pragma_update(None, "user_version", VERSION)
 }
@@ -401,10 +430,13 @@ fn upgrade(connection: &Connection, from: i64) -> rusqlite::Result<()> {
     if from < 2 {
         connection.execute_batch(SECOND)?;
     }
-    let [before, after] = THIRD;
-    for step in [before, MEMBERS, after] {
-        connection.execute_batch(step)?;
+    if from < 3 {
+        let [before, after] = THIRD;
+        for step in [before, MEMBERS, after] {
+            connection.execute_batch(step)?;
+        }
     }
+    connection.execute_batch(bars::TABLES)?;
     connection.pragma_update(None, "user_version", VERSION)
 }
 
@@ -507,9 +539,10 @@ mod tests {
         };
         let (one, two) = (row(1), row(2));
         let rows = [(&one.member.key, vec![one]), (&two.member.key, vec![two])];
-        database.write(site, rows.into_iter()).expect("a disk");
+        let clocks = Clocks::default();
+        database.write(site, clocks, rows, []).expect("a disk");
         let gone = [(&two.member.key, Vec::new())];
-        database.write(site, gone.into_iter()).expect("a disk");
+        database.write(site, clocks, gone, []).expect("a disk");
         (site, one)
     }
 
@@ -553,7 +586,8 @@ mod tests {
             accepted: UnixTime(7),
         };
         let written = keys.iter().zip(rows.map(|row| vec![row]));
-        database.write(site, written).expect("a disk");
+        let clocks = Clocks::default();
+        database.write(site, clocks, written, []).expect("a disk");
         drop(database);
         let (_, kept) = Database::open(&path, &name("a.example")).expect("as it was");
         let order: Vec<u8> = kept.members.iter().map(|row| row.member.key.0[0]).collect();
@@ -605,12 +639,29 @@ mod tests {
             let kept = rows.clone();
             let written = [(&four.member.key, rows)];
             let site = Site::default();
-            database.write(site, written.into_iter()).expect("a disk");
+            let clocks = Clocks::default();
+            database.write(site, clocks, written, []).expect("a disk");
             drop(database);
             let opened = Database::open(&path, &name("a.example")).expect("as it was");
             assert_eq!(opened.1.members, kept);
             database = opened.0;
         }
+    }
+
+    #[test]
+    fn a_file_with_a_bar_of_no_address_is_damaged() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("broker.sqlite");
+        let (mut database, _) = Database::open(&path, &name("a.example")).expect("a new file");
+        let new = bars::tests::bars().map(|bar| (bar.address, Some(bar)));
+        let written = database.write(Site::default(), Clocks::default(), [], new);
+        written.expect("a disk");
+        let set = "UPDATE bars SET address = address || 'x'";
+        database.connection.execute_batch(set).expect("a disk");
+        drop(database);
+        let (_, kept) = Database::open(&path, &name("a.example")).expect("a new one");
+        assert!(kept.site.is_none() && kept.bars.is_empty());
+        assert!(folder.path().join("broker.sqlite.corrupt-1").exists());
     }
 
     /// What `sqlite3 .dump` says of a file that a broker wrote when volunteers had one address
@@ -654,6 +705,45 @@ mod tests {
             let (_, version, _) = kind(&database.connection).expect("ours");
             assert_eq!(version, VERSION);
         }
+    }
+
+    /// The same of one that volunteers with two addresses came to (2026-11-28): one that is well at
+    /// both, and one that never was well.
+    const THIRD_FILE: &str = include_str!("database/version3.sql");
+
+    #[test]
+    fn a_file_of_the_third_version_is_taken_over_and_takes_bars() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("broker.sqlite");
+        let third = Connection::open(&path).expect("a file");
+        third.execute_batch(THIRD_FILE).expect("a disk");
+        drop(third);
+        let (mut database, before) = Database::open(&path, &name("a.example")).expect("ours");
+        let rows = before.members.iter();
+        let rows: Vec<_> = rows
+            .map(|row| (row.member.address.to_string(), row.standing, row.told.sent))
+            .collect();
+        let well = |address: &str| (address.to_owned(), Standing::Healthy, 103_798);
+        let never = ("127.0.0.3".to_owned(), Standing::Unproven, 0);
+        assert_eq!(rows, [well("127.0.0.2"), well("::1"), never]);
+        assert_eq!(
+            (&before.bars[..], before.clocks),
+            (&[][..], Clocks::default())
+        );
+        let bars = bars::tests::bars();
+        let clocks = Clocks {
+            steady: UnixTime(8),
+            wall: UnixTime(9),
+        };
+        let site = before.site.expect("it has one");
+        let new = bars.map(|bar| (bar.address, Some(bar)));
+        database.write(site, clocks, [], new).expect("a disk");
+        drop(database);
+        let (database, kept) = Database::open(&path, &name("a.example")).expect("ours");
+        assert_eq!((kept.site, &kept.members), (before.site, &before.members));
+        assert_eq!((&kept.bars[..], kept.clocks), (&bars[..], clocks));
+        let (_, version, _) = kind(&database.connection).expect("ours");
+        assert_eq!(version, VERSION);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! that takes nothing more costs what a restart would, and nothing now; whatever changed is
 //! published once.
 
+mod bars;
 mod numbers;
 mod pair;
 
@@ -26,10 +27,11 @@ use tandem_wire::UnixTime;
 use tokio::sync::watch;
 
 use crate::config::{Config, Pair};
-use crate::database::{Database, Kept, Row, Site, Standing};
+use crate::database::{Clocks, Database, Kept, Row, Site, Standing};
 use crate::moment::{Clock, wall};
 use crate::pair_status::Status;
 
+use bars::Bars;
 pub(crate) use numbers::Numbers;
 pub(crate) use pair::{Part, Who};
 
@@ -132,6 +134,10 @@ struct State {
     database: Database,
     /// Members that the database does not know as they are now.
     unwritten: BTreeSet<PublicKey>,
+    /// What the database has of whom looks have found to change records.
+    bars_written: Bars,
+    /// When it was written.
+    written: UnixTime,
     takes_nothing: bool,
     /// In both forms, as they are asked for.
     signed: [Option<Signed>; 2],
@@ -236,6 +242,8 @@ impl Keeper {
             gone,
             database,
             unwritten,
+            bars_written: Bars::default(),
+            written: clock.steady(),
             takes_nothing: false,
             signed: [None, None],
             published: watch::Sender::new(Arc::new(published)),
@@ -246,6 +254,7 @@ impl Keeper {
             kept_version: site.version,
             numbers: Numbers::new(),
         };
+        state.restore_bars(kept.bars, kept.clocks);
         state.save();
         state.publish();
         Self {
@@ -597,6 +606,7 @@ impl State {
         } else if self.takes_nothing
             || !self.unwritten.is_empty()
             || *self.accepted.borrow() != self.accepted_written
+            || self.is_time_for_bars()
         {
             self.save();
         }
@@ -647,8 +657,15 @@ impl State {
             gone: self.gone,
             accepted: *self.accepted.borrow(),
         };
-        match self.database.write(site, rows.into_iter()) {
+        let clocks = Clocks {
+            steady: self.clock.steady(),
+            wall: wall(),
+        };
+        let bars = self.bars();
+        let new = bars::since(&bars, &self.bars_written);
+        match self.database.write(site, clocks, rows, new) {
             Ok(()) => {
+                (self.bars_written, self.written) = (bars, clocks.steady);
                 if std::mem::take(&mut self.takes_nothing) {
                     tracing::info!("the database is written again");
                 }

@@ -401,9 +401,9 @@ fn pass_records(
 }
 
 #[test]
-fn a_volunteer_that_changes_what_every_second_client_gets_is_put_out() {
+fn a_volunteer_that_changes_what_every_second_client_gets_is_out_also_for_a_killed_broker() {
     let site = Site::new();
-    let _broker = site.broker();
+    let broker = site.broker();
     let harms = Arc::new(AtomicBool::new(false));
     // One changes the record with the head, the other one that of the body.
     let bad = [(2, 0), (4, 1)].map(|(number, intact)| {
@@ -424,19 +424,38 @@ fn a_volunteer_that_changes_what_every_second_client_gets_is_put_out() {
         site.counts("tandem_broker_barred_total ") == 2
     });
     assert!(site.counts("tandem_broker_altered_records_total ") >= 4);
-    let status = site.status();
-    let volunteers = status["volunteers"].as_array().expect("a list");
-    for volunteer in volunteers {
-        let is_bad = volunteer["address"] != "127.0.0.3";
-        assert_eq!(volunteer["barred"], is_bad, "{status}");
-    }
+    let are_barred = || {
+        let status = site.status();
+        let volunteers = status["volunteers"].as_array().expect("a list");
+        assert_eq!(volunteers.len(), 3, "{status}");
+        for volunteer in volunteers {
+            let is_bad = volunteer["address"] != "127.0.0.3";
+            assert_eq!(volunteer["barred"], is_bad, "{status}");
+        }
+    };
+    are_barred();
     // They behave again, renew, and stay out.
     harms.store(false, Ordering::Relaxed);
-    let renewed = site.counts("tandem_broker_renewals_total ");
-    until("all have renewed", || {
-        site.counts("tandem_broker_renewals_total ") >= renewed + 12
-    });
-    site.publishes(&[3]);
+    let stay_out = || {
+        let counted = |name: &str| site.counts(name);
+        let renewed = counted("tandem_broker_renewals_total ");
+        let looks = counted("tandem_broker_looks_total ");
+        until(
+            "all have renewed, and three looks could find each well",
+            || {
+                counted("tandem_broker_renewals_total ") >= renewed + 12
+                    && counted("tandem_broker_looks_total ") >= looks + 3
+            },
+        );
+        are_barred();
+        site.publishes(&[3]);
+    };
+    stay_out();
+    // SIGKILL.
+    drop(broker);
+    let _broker = site.broker();
+    are_barred();
+    stay_out();
     drop(bad);
 }
 

@@ -1,19 +1,25 @@
-//! What a second broker of the site needs of a roster beyond its members, and how it takes them in.
+//! What another broker of the site needs of a roster beyond its members, and how it takes them in:
+//! a second one, or this one after a restart.
 //!
-//! Is not: how that crosses, nor which broker has a say.
+//! Is not: how that crosses or is kept, nor which broker has a say.
 //!
 //! Invariants: what is taken in was decided by another broker of the site: neither the policy nor
-//! shares are asked again, only the bounds of memory hold; a version never goes back.
+//! shares are asked again, only the bounds of memory hold; a version never goes back; no clock that
+//! was set while a broker was off makes a term longer, nor ends it at once.
 
 use std::net::IpAddr;
 
 use tandem_wire::{Network, UnixTime};
 
-use super::evidence::Record;
+use super::evidence::{MAX_TERM, Record};
 use super::{Entry, Roster, Seat};
 use crate::health::Health;
 use crate::list::MAX_MEMBERS;
 use crate::member::Member;
+
+/// Seconds of a term that are left after a restart at least, however long the broker was off: only
+/// a wall clock says that.
+const HELD: u64 = 600;
 
 /// What is held against an address because of records that were changed there. Times are those of
 /// the broker whose it is.
@@ -29,6 +35,40 @@ pub struct Bar {
     pub terms: u32,
     /// The end of the term that runs.
     pub until: Option<UnixTime>,
+}
+
+impl Bar {
+    /// The same by a clock that shows `to` where that of its times shows `from`.
+    #[must_use]
+    pub fn by_clock(self, from: UnixTime, to: UnixTime) -> Self {
+        let moved = |time: UnixTime| {
+            let ago = from.0.cast_signed().saturating_sub(time.0.cast_signed());
+            UnixTime(to.0.saturating_add_signed(ago.saturating_neg()))
+        };
+        Self {
+            last: moved(self.last),
+            until: self.until.map(moved),
+            ..self
+        }
+    }
+
+    /// The same after a restart: the broker's clock showed `ended`, it was off for so many seconds,
+    /// and shows `now`.
+    ///
+    /// Of a term that ran, [`HELD`] seconds are left at least, or what was left if that was less.
+    #[must_use]
+    pub fn resumed(self, ended: UnixTime, off: u64, now: UnixTime) -> Self {
+        let left = |until: UnixTime| until.0.saturating_sub(ended.0).min(HELD);
+        let least = self.until.map(left).unwrap_or_default();
+        let from = UnixTime(ended.0.saturating_add(off).min(i64::MAX.cast_unsigned()));
+        let bar = self.by_clock(from, now);
+        let (least, most) = (now.0.saturating_add(least), now.0.saturating_add(MAX_TERM));
+        Self {
+            last: bar.last.min(now),
+            until: bar.until.map(|until| UnixTime(until.0.clamp(least, most))),
+            ..bar
+        }
+    }
 }
 
 impl Roster {
@@ -196,6 +236,45 @@ mod tests {
         assert_eq!(roster.bars().collect::<Vec<_>>(), [bar]);
         roster.forget_silent(UnixTime(91));
         assert!(!roster.is_barred(&member(1, 1)));
+    }
+
+    #[test]
+    fn a_term_goes_on_after_a_restart_and_no_clock_makes_it_longer_or_ends_it_at_once() {
+        const YEAR: u64 = 365 * 24 * 3600;
+        let bar = |left: u64| Bar {
+            address: member(1, 1).address,
+            proofs: 1,
+            last: UnixTime(400),
+            terms: 2,
+            until: Some(UnixTime(1_000 + left)),
+        };
+        // What was left, how long it was off as the clock says, and what is left.
+        for (left, off, wanted) in [
+            (5_000, 10, 4_990),
+            (5_000, 0, 5_000),
+            (5_000, 4_900, HELD),
+            (5_000, YEAR, HELD),
+            (5_000, u64::MAX, HELD),
+            (60, YEAR, 60),
+            (0, YEAR, 0),
+            // What no term has.
+            (YEAR, 0, MAX_TERM),
+            (i64::MAX.cast_unsigned() - 1_000, 0, MAX_TERM),
+        ] {
+            let (ended, now) = (UnixTime(1_000), UnixTime(70_000));
+            let resumed = bar(left).resumed(ended, off, now);
+            let until = resumed.until.map(|until| until.0 - now.0);
+            assert_eq!(until, Some(wanted), "{left} {off}");
+            assert!(resumed.last <= UnixTime(now.0 - 600));
+            assert_eq!((resumed.proofs, resumed.terms), (1, 2));
+        }
+        let none = Bar {
+            until: None,
+            last: UnixTime(i64::MAX.cast_unsigned()),
+            ..bar(0)
+        };
+        let resumed = none.resumed(UnixTime(1_000), 5, UnixTime(70_000));
+        assert_eq!((resumed.until, resumed.last), (None, UnixTime(70_000)));
     }
 
     #[test]

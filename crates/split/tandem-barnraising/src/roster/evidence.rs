@@ -52,7 +52,7 @@ const PROOF_EVERY: u64 = 60;
 const REMEMBERED: u64 = 24 * 3600;
 /// Seconds of a first term; each next one is twice as long, up to a day.
 const FIRST_TERM: u64 = 3600;
-const MAX_TERM: u64 = 24 * 3600;
+pub(super) const MAX_TERM: u64 = 24 * 3600;
 /// Seconds after a term for which the next one is longer.
 const FORGIVEN: u64 = 7 * 24 * 3600;
 

@@ -11,9 +11,10 @@ use std::collections::BTreeSet;
 
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, params_from_iter};
+use tandem_barnraising::roster::Bar;
 use tandem_barnraising::uri::Name;
 
-use super::{Database, Kept, Row, Site, VERSION, create, read_members, read_site, write_row};
+use super::{Kept, Row, Site, VERSION, bars, create, read, write_row, write_site};
 use crate::tables::{Cell, Tables};
 
 /// The version of the rows.
@@ -24,16 +25,20 @@ pub(crate) fn cells<'a>(
     name: &Name,
     site: Site,
     rows: impl Iterator<Item = &'a Row>,
+    bars: &[Bar],
 ) -> rusqlite::Result<Tables> {
-    let mut database = in_memory(name)?;
-    database.write(site, std::iter::empty())?;
+    let database = in_memory()?;
+    write_site(&database, name, site)?;
     for row in rows {
-        write_row(&database.connection, row)?;
+        write_row(&database, row)?;
+    }
+    for bar in bars {
+        bars::write(&database, bar)?;
     }
     let mut tables = Tables::default();
-    for table in names(&database.connection)? {
+    for table in names(&database)? {
         let query = format!("SELECT * FROM {table}");
-        let mut statement = database.connection.prepare(&query)?;
+        let mut statement = database.prepare(&query)?;
         let columns = statement.column_count();
         let rows = statement.query_map([], |row| {
             (0..columns).map(|at| cell(row.get_ref(at)?)).collect()
@@ -46,8 +51,8 @@ pub(crate) fn cells<'a>(
 
 /// The same back. Tables that the database does not have are left to others.
 pub(crate) fn rows(name: &Name, tables: &Tables) -> rusqlite::Result<Kept> {
-    let database = in_memory(name)?;
-    for table in names(&database.connection)? {
+    let database = in_memory()?;
+    for table in names(&database)? {
         for row in tables.rows(&table) {
             let places = vec!["?"; row.len()].join(", ");
             let insert = format!("INSERT INTO {table} VALUES ({places})");
@@ -56,24 +61,17 @@ pub(crate) fn rows(name: &Name, tables: &Tables) -> rusqlite::Result<Kept> {
                 .map(value)
                 .collect::<rusqlite::Result<Vec<_>>>()?;
             database
-                .connection
                 .prepare_cached(&insert)?
                 .execute(params_from_iter(values))?;
         }
     }
-    Ok(Kept {
-        site: read_site(&database.connection, name)?,
-        members: read_members(&database.connection)?,
-    })
+    read(&database, name)
 }
 
-fn in_memory(name: &Name) -> rusqlite::Result<Database> {
+fn in_memory() -> rusqlite::Result<Connection> {
     let connection = Connection::open_in_memory()?;
     create(&connection)?;
-    Ok(Database {
-        connection,
-        site: name.clone(),
-    })
+    Ok(connection)
 }
 
 /// The tables that there are.

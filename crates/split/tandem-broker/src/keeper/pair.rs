@@ -29,7 +29,6 @@ use crate::moment::wall;
 use crate::tables::{Cell, Tables};
 
 const HEALTH: &str = "health";
-const BARS: &str = "bars";
 
 /// What this broker does at this time. See above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,22 +132,11 @@ impl Keeper {
 
 impl Known {
     pub(super) fn tables(&self) -> rusqlite::Result<Tables> {
-        let mut tables = cells(&self.name, self.site, self.rows.values())?;
+        let mut tables = cells(&self.name, self.site, self.rows.values(), &self.bars)?;
         for (address, health) in &self.healths {
             let parts = health.parts().map(|part| Cell::Integer(part.into()));
             let row = std::iter::once(Cell::Text(address.to_string())).chain(parts);
             tables.insert(HEALTH, row.collect());
-        }
-        for bar in &self.bars {
-            let numbers = [
-                bar.proofs.into(),
-                bar.last.0.cast_signed(),
-                bar.terms.into(),
-                bar.until.map_or(-1, |until| until.0.cast_signed()),
-            ];
-            let address = Cell::Text(bar.address.to_string());
-            let row = std::iter::once(address).chain(numbers.map(Cell::Integer));
-            tables.insert(BARS, row.collect());
         }
         Ok(tables)
     }
@@ -165,20 +153,13 @@ impl Theirs {
         let site = kept
             .site
             .ok_or_else(|| format!("it is a broker of another site than {name}"))?;
-        let malformed = |what: &str| format!("a malformed {what}");
         let mut healths = BTreeMap::new();
         for row in tables.rows(HEALTH) {
-            let (address, health) = health(row).ok_or_else(|| malformed("health"))?;
+            let (address, health) = health(row).ok_or("a malformed health")?;
             healths.insert(address, health);
         }
-        let here = |time: i64| {
-            let ago = theirs.cast_signed().saturating_sub(time);
-            UnixTime(mine.saturating_add_signed(ago.saturating_neg()))
-        };
-        let bars = tables.rows(BARS).map(|row| bar(row, here));
-        let bars = bars
-            .collect::<Option<_>>()
-            .ok_or_else(|| malformed("bar"))?;
+        let bars = kept.bars.into_iter();
+        let bars = bars.map(|bar| bar.by_clock(UnixTime(theirs), UnixTime(mine)));
         let members = kept.members.into_iter().map(|row| {
             let health = healths.get(&row.member.address).copied();
             let health = health.unwrap_or_else(|| match row.standing {
@@ -189,7 +170,7 @@ impl Theirs {
         });
         Ok(Self {
             members: members.collect(),
-            bars,
+            bars: bars.collect(),
             version: site.version,
             gone: site.gone,
             accepted: site.accepted,
@@ -357,21 +338,4 @@ fn health(row: &[Cell]) -> Option<(IpAddr, Health)> {
     let part = |cell: &Cell| u32::try_from(cell.number()?).ok();
     let health = Health::from_parts([part(state)?, part(against)?, part(last)?])?;
     Some((address.text()?.parse().ok()?, health))
-}
-
-fn bar(row: &[Cell], here: impl Fn(i64) -> UnixTime) -> Option<Bar> {
-    let [address, proofs, last, terms, until] = row else {
-        return None;
-    };
-    let count = |cell: &Cell| u32::try_from(cell.number()?).ok();
-    Some(Bar {
-        address: address.text()?.parse().ok()?,
-        proofs: count(proofs)?,
-        last: here(last.number()?),
-        terms: count(terms)?,
-        until: match until.number()? {
-            -1 => None,
-            time => Some(here(time)),
-        },
-    })
 }

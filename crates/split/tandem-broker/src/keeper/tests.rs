@@ -1,5 +1,6 @@
 //! Joining, health, restarts: what is answered, published and kept.
 
+mod bars;
 mod pair;
 
 use std::path::Path;
@@ -119,6 +120,17 @@ fn member(number: u8, address: IpAddr) -> Member {
 
 fn ill() -> Result<u16, String> {
     Err("connection refused".to_owned())
+}
+
+/// A look finds that a record was changed which came through a member, so many seconds from now.
+fn finds_altered(keeper: &Keeper, number: u8, seconds: u64) {
+    let look = Look {
+        result: Err("a record was changed on the way".to_owned()),
+        took: Duration::from_millis(3),
+    };
+    let mut state = keeper.lock();
+    let now = UnixTime(state.clock.steady().0 + seconds);
+    state.note_altered(&member(number, address(number)), "/", look, now);
 }
 
 fn told(sent: u64) -> Told {
@@ -439,21 +451,11 @@ fn a_member_whose_records_were_changed_twice_is_out_and_shown_with_the_reason() 
         joins(&keeper, number, Told::default());
         look(&keeper, number, Ok(200), 3);
     }
-    let start = keeper.lock().clock.steady();
-    let altered = |seconds: u64| {
-        let look = Look {
-            result: Err("a record was changed on the way".to_owned()),
-            took: Duration::from_millis(3),
-        };
-        let now = UnixTime(start.0 + seconds);
-        let member = member(1, address(1));
-        keeper.lock().note_altered(&member, "/", look, now);
-    };
-    altered(0);
+    finds_altered(&keeper, 1, 0);
     // A good one between them changes nothing.
     look(&keeper, 1, Ok(200), 1);
     assert_eq!(keeper.published().borrow().addresses().len(), 2);
-    altered(60);
+    finds_altered(&keeper, 1, 60);
     assert_eq!(keeper.published().borrow().addresses(), [address(2)]);
     look(&keeper, 1, Ok(200), 10);
     assert_eq!(keeper.published().borrow().addresses(), [address(2)]);

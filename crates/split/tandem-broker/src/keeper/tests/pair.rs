@@ -43,15 +43,7 @@ fn primary(folder: &Path) -> Keeper {
     look(&keeper, 2, Ok(200), 2);
     look(&keeper, 3, Ok(200), 3);
     for seconds in [0, 60] {
-        let key = PublicKey([3; 32]);
-        let mut state = keeper.lock();
-        let now = UnixTime(state.clock.steady().0 + seconds);
-        let look = Look {
-            result: ill(),
-            took: Duration::from_millis(3),
-        };
-        let member = state.roster.member(&key, Family::V4).copied();
-        state.note_altered(&member.expect("it has joined"), "/", look, now);
+        finds_altered(&keeper, 3, seconds);
     }
     assert_eq!(healthy(&keeper), [address(1)]);
     keeper
@@ -97,9 +89,10 @@ async fn a_standby_knows_what_its_primary_knew_and_does_nothing_until_it_acts() 
     look(&standby, 3, Ok(200), 9);
     assert_eq!(healthy(&standby).len(), 2, "a bar holds");
     drop(standby);
-    // And it knows all but bars and streaks after a restart without a primary.
+    // And it knows all but streaks after a restart without a primary.
     let standby = start(folders[1].path(), STANDBY);
     assert_eq!((healthy(&standby).len(), members(&standby)), (2, 4));
+    assert!(standby.lock().roster.is_barred(&member(3, address(3))));
 }
 
 #[tokio::test]
