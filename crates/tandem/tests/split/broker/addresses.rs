@@ -1,6 +1,8 @@
 //! Volunteers with IPv4 and IPv6, at a broker with both: what DNS says, what curl gets, and what
 //! one family that fails costs the other.
 
+mod ipv6;
+
 use std::net::SocketAddr;
 
 use super::*;
@@ -61,8 +63,8 @@ impl Drop for Forwarder {
 }
 
 impl Site {
-    /// A broker with IPv4 and IPv6.
-    fn broker_of_both(&self) -> Running {
+    /// The configuration of a broker with IPv4 and IPv6 that is found under this name or address.
+    fn configure_both(&self, host: &str) -> PathBuf {
         let path = self.configure(
             "every-seconds = 0.01\nburst = 1000",
             "renew-seconds = 1\nlease-seconds = 60",
@@ -70,11 +72,17 @@ impl Site {
         let text = fs::read_to_string(&path).expect("ours");
         let own = format!("listen = \"127.0.0.1:{}\"", self.broker);
         let any = format!(
-            "listen = \"[::]:{0}\"\naddress = \"{BOTH}:{0}\"",
+            "listen = \"[::]:{0}\"\naddress = \"{host}:{0}\"",
             self.broker
         );
         assert!(text.contains(&own));
         fs::write(&path, text.replacen(&own, &any, 1)).expect("ours");
+        path
+    }
+
+    /// A broker with IPv4 and IPv6.
+    fn broker_of_both(&self) -> Running {
+        let path = self.configure_both(BOTH);
         let hosts = format!("127.0.0.1 localhost {BOTH}\n::1 {BOTH}\n");
         fs::write(self.at("hosts"), hosts).expect("ours");
         self.broker_as(&path)
