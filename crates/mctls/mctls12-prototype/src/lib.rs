@@ -48,6 +48,8 @@ pub use entropy::Entropy;
 pub use error::Error;
 
 #[cfg(test)]
+mod handshake_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod vectors;

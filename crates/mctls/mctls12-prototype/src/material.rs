@@ -101,3 +101,43 @@ pub(crate) fn is_complete(parts: &Parts, proposal: &Proposal) -> bool {
     let is_whole = |part: &Part| part.read.is_some() && part.write.is_some();
     parts.keys().copied().eq(proposal.slices()) && parts.values().all(is_whole)
 }
+
+#[cfg(test)]
+mod tests {
+    use mctls12::list::{Context, MiddleboxList, Place};
+
+    use super::*;
+    use crate::schedule::halves;
+
+    #[test]
+    fn an_endpoint_sends_all_halves_of_all_contexts_and_of_no_others() {
+        let context = |id| Context {
+            id: mctls::party::ContextId(id),
+            purpose: String::new(),
+            rights: vec![],
+        };
+        let server = Place {
+            name: "h".into(),
+            address: "h:1".into(),
+        };
+        let list = MiddleboxList::new(server, vec![], vec![context(1), context(2)]);
+        let proposal = Proposal::new(list.expect("good")).expect("few contexts");
+        let sent = |slices: &[u8]| {
+            let entropy = Entropy::new(&[1; Entropy::LEN]);
+            halves(&entropy, slices.iter().copied())
+        };
+        assert!(is_complete(&sent(&[2, 3]), &proposal));
+        for slices in [&[2][..], &[3], &[2, 3, 4], &[2, 4], &[]] {
+            assert!(!is_complete(&sent(slices), &proposal), "{slices:?}");
+        }
+        for right in [Right::Read, Right::Write] {
+            let mut parts = sent(&[2, 3]);
+            let part = parts.get_mut(&3).expect("it is there");
+            match right {
+                Right::Read => part.read = None,
+                Right::Write | Right::None => part.write = None,
+            }
+            assert!(!is_complete(&parts, &proposal), "{right:?}");
+        }
+    }
+}

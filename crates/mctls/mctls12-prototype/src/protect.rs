@@ -196,3 +196,41 @@ impl EndKeys {
         holds(&self.mac, ContentType::Alert, &alert, &mac).then_some(alert)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sealed_opens_and_padding_is_checked() {
+        for aes in [Aes::new_128(&[7; 16]), Aes::new_256(&[7; 32])] {
+            for len in 0..40 {
+                let data = vec![5; len];
+                let sealed = aes.seal([9; 16], &[&data]);
+                assert!(sealed.len().is_multiple_of(16) && sealed.len() > len);
+                assert_eq!(aes.open(&[9; 16], &sealed), Some(data));
+                assert_eq!(aes.open(&[9; 16], &sealed[1..]), None);
+            }
+            assert_eq!(aes.open(&[9; 16], &[]), None);
+        }
+    }
+
+    /// Where all is padding, a change of the IV is a change of the padding.
+    #[test]
+    fn padding_has_the_values_that_it_may_have() {
+        let (tls, pkcs7) = (Aes::new_128(&[7; 16]), Aes::new_256(&[7; 32]));
+        for (aes, last) in [(tls, 15), (pkcs7, 16)] {
+            let sealed = aes.seal([0; 16], &[]);
+            for value in 0..=255 {
+                let mut iv = [0; 16];
+                iv[15] = last ^ value;
+                let is_short = match aes {
+                    Aes::Short(_) => value == 0,
+                    Aes::Long(_) => value == 1,
+                };
+                let opened = aes.open(&iv, &sealed);
+                assert_eq!(opened.is_some(), value == last || is_short, "{value}");
+            }
+        }
+    }
+}

@@ -82,6 +82,7 @@ mod tests {
         assert!(key.verifies(message, &signature));
         assert!(!key.verifies(b"massage", &signature));
         assert!(!key.verifies(message, &signature[1..]));
+        assert!(!key.verifies(message, &[&[0], &signature[..]].concat()));
         assert!(!key.verifies(message, &[0; 128]));
         assert!(!key.verifies(message, &[0xff; 128]));
         signature[5] ^= 1;

@@ -1,19 +1,17 @@
-//! Sessions between all parties of this crate: what passes, and what is noticed.
-
-use std::sync::Arc;
+//! Records in sessions between all parties of this crate: what passes, and what is noticed.
 
 use mctls::config::Right;
-use mctls::party::{ContextId, Direction, Endpoint};
+use mctls::party::ContextId;
 
-use crate::endpoint::{self, Handshake};
-use crate::error::{Breach, Check, Error, Misuse, Policy};
-use crate::middlebox::{self, Hops};
+use crate::endpoint;
+use crate::error::{Breach, Check, Error, Malformed, Misuse, Policy};
+use crate::middlebox;
 use crate::protect::{seal, tag};
-use crate::record::{ContentType, Incoming, Input, Record};
-use crate::rehearsal::{Crossing, Failure, Outcome, cast, entropy, records, run, toy_key};
+use crate::record::{ContentType, MAX_PAYLOAD_LEN, Record};
+use crate::rehearsal::{Outcome, cast, entropy, records, run};
 use crate::relay::Relay;
-use crate::schedule::{context_keys, wholes};
-use crate::session::{Event, Provenance};
+use crate::schedule::{context_keys, halves, wholes};
+use crate::session::{Contexts, Event, Provenance};
 
 use Right::{None as No, Read, Write};
 
@@ -132,6 +130,8 @@ fn data_passes_both_ways_and_a_writers_change_is_told() {
     assert!(matches!(&events[0], Ok(Event::Data(delivery)) if delivery.data == b"answer"));
     assert_eq!(events[1], Ok(Event::Closed));
     assert_eq!(session.client.receiver.finish(), Ok(()));
+    let after = session.client.receiver.open(&records(&out)[0]);
+    assert_eq!(after, Err(Breach::AfterClose.into()));
     let cut = session.server.receiver.finish();
     assert_eq!(cut, Err(Breach::Truncated.into()));
 }
@@ -149,17 +149,49 @@ fn a_middlebox_reads_and_writes_nothing_else_than_it_may() {
     }
 }
 
+/// The keys of context 1: what both ends make their halves of is known here.
+fn keys() -> Contexts {
+    let halves = |seed| halves(&entropy(seed), [2].into_iter());
+    context_keys(&wholes(&halves(1), &halves(2)))
+}
+
+#[test]
+fn a_change_keeps_the_endpoints_mac() {
+    let mut session = session(&[&[Write]]);
+    let sent = session.sent(1, b"data");
+    let changed = replaced(&mut session.boxes[0].to_server, sent.clone(), b"other");
+    let [sent, changed] = [sent, changed].map(|one| keys()[&2].open(&one.fragment));
+    let (sent, changed) = (sent.expect("its keys"), changed.expect("its keys"));
+    assert_eq!(changed.data, b"other");
+    assert_eq!(changed.endpoints, sent.endpoints);
+    assert_ne!(changed.writers, sent.writers);
+}
+
+#[test]
+fn a_record_with_more_data_than_one_holds_is_refused() {
+    let mut session = session(&[&[Write]]);
+    let (keys, kind) = (keys(), ContentType::ApplicationData);
+    let data = [7; MAX_PAYLOAD_LEN + 1];
+    let mac = tag(&keys[&2].readers, kind, &data);
+    let record = Record {
+        kind,
+        slice: 2,
+        fragment: seal(&keys[&2].cipher, [9; 16], &data, &[mac; 3]),
+    };
+    let (kind, length) = (kind.code(), data.len());
+    let error = Error::from(Malformed::TooLong { kind, length });
+    let relayed = forwarded(&mut session.boxes[0].to_server, record.clone());
+    assert_eq!(relayed.map(drop), Err(error));
+    assert_eq!(session.server.receiver.open(&record), Err(error));
+}
+
 /// A middlebox that may read has the cipher's key and that of the readers' MAC, and no more.
 #[test]
 fn a_readers_change_is_noticed_by_writers_and_endpoints_and_a_strangers_by_all() {
     let rights: [&[Right]; 1] = [&[Read, Write, Read]];
     let mut session = session(&rights);
     let sent = session.sent(1, b"data");
-    // Client's and server's halves are known to the test as entropy(1) and (2).
-    let slices = || [2].into_iter();
-    let ours = crate::schedule::halves(&entropy(1), slices());
-    let theirs = crate::schedule::halves(&entropy(2), slices());
-    let keys = context_keys(&wholes(&ours, &theirs));
+    let keys = keys();
     let opened = keys[&2].open(&sent.fragment).expect("its keys");
     let kind = ContentType::ApplicationData;
     let mine = tag(&keys[&2].readers, kind, b"evil");
@@ -250,169 +282,4 @@ fn the_largest_session_works() {
         .sender
         .seal(ContextId(1), &[0; (1 << 14) + 1], &mut Vec::new());
     assert_eq!(long, Err(Misuse::PayloadLength((1 << 14) + 1).into()));
-}
-
-fn disturbed(rights: &[&[Right]], tamper: impl FnMut(Crossing) -> Vec<Crossing>) -> (usize, Error) {
-    match run(cast(rights, rights), tamper) {
-        Err(Failure { at, error }) => (at, error),
-        Ok(_) => panic!("nobody notices"),
-    }
-}
-
-/// Changes one byte of the last message of a type on a hop.
-fn flip(
-    hop: usize,
-    direction: Direction,
-    kind: u8,
-    from_end: usize,
-) -> impl FnMut(Crossing) -> Vec<Crossing> {
-    move |mut crossing| {
-        let is_it = (crossing.hop, crossing.direction) == (hop, direction)
-            && crossing.record.kind == ContentType::Handshake
-            && crossing.record.fragment.first() == Some(&kind);
-        if is_it {
-            let at = crossing.record.fragment.len() - from_end;
-            crossing.record.fragment[at] ^= 1;
-        }
-        vec![crossing]
-    }
-}
-
-#[test]
-fn what_is_changed_in_the_handshake_is_noticed() {
-    let rights: [&[Right]; 1] = [&[Read]];
-    use Direction::{ToClient, ToServer};
-    let first = mctls::party::Position::new(1).expect("a position");
-    let material = Error::from(Check::KeyMaterial);
-    let table: [(usize, Direction, u8, usize, usize, Error); 6] = [
-        // A signature of the server, on the hop behind the middlebox.
-        (1, ToClient, 12, 1, 0, Check::ServerSignature.into()),
-        // The middlebox's own goes over hop 1 to the server.
-        (
-            1,
-            ToServer,
-            12,
-            1,
-            2,
-            Check::MiddleboxSignature(first).into(),
-        ),
-        // The server's random value is under its signature.
-        (1, ToClient, 2, 10, 0, Check::ServerSignature.into()),
-        // A certificate that is another: the length of the chain is what is checked here.
-        (1, ToClient, 11, 1, 0, Check::Finished.into()),
-        // Ciphertext to the middlebox: its padding.
-        (0, ToServer, 40, 1, 1, material),
-        // The client's list, purpose of the only context.
-        (1, ToServer, 1, 43, 2, Check::Finished.into()),
-    ];
-    for (hop, direction, kind, from_end, at, error) in table {
-        let found = disturbed(&rights, flip(hop, direction, kind, from_end));
-        let is_finished = error == Check::Finished.into();
-        match is_finished {
-            false => assert_eq!(found, (at, error), "{kind}"),
-            // Different handshakes make different keys, which the record shows first.
-            true => assert!(
-                matches!(found.1, Error::Forged(_) | Error::Malformed(_)),
-                "{kind}: {found:?}"
-            ),
-        }
-    }
-}
-
-#[test]
-fn a_middlebox_that_is_not_in_the_list_takes_no_part() {
-    let mut cast = cast(&[&[Read]], &[&[Read]]);
-    cast.boxes[0] = crate::middlebox::Middlebox::start(middlebox::Own {
-        is_mine: Arc::new(|_| false),
-        identity: crate::auth::Identity {
-            chain: vec![vec![1]],
-            key: Arc::new(crate::rehearsal::Toy),
-        },
-        entropy: entropy(9),
-    });
-    let failed = run(cast, |crossing| vec![crossing]).map(drop);
-    let failed = failed.expect_err("not listed");
-    assert_eq!((failed.at, failed.error), (1, Breach::NotListed.into()));
-}
-
-/// Each state takes what is due and nothing else, from any side, and does not panic.
-#[test]
-fn messages_at_the_wrong_time_are_refused() {
-    let rights: [&[Right]; 1] = [&[Read]];
-    let mut inputs = vec![Input::ChangeCipherSpec];
-    let collected = run(cast(&rights, &rights), |crossing| {
-        let mut bytes = Vec::new();
-        crossing.record.write(&mut bytes);
-        let mut incoming = Incoming::new();
-        incoming.push(&bytes).expect("the first");
-        match incoming.next() {
-            Ok(Some(Input::Message(message))) if message[0] != 1 => {
-                inputs.push(Input::Message(message));
-            }
-            Ok(_) | Err(_) => inputs.push(Input::Protected(crossing.record.clone())),
-        }
-        vec![crossing]
-    });
-    collected.expect("nobody disturbs it");
-    assert!(inputs.len() > 12);
-    for input in &inputs {
-        for side in [Endpoint::Client, Endpoint::Server] {
-            let middlebox = cast(&rights, &rights).boxes.remove(0);
-            let taken = middlebox.handle(side, input.clone(), &mut Hops::default());
-            assert!(taken.is_err());
-        }
-        let parties = cast(&rights, &rights);
-        let taken = parties.server.handle(input.clone(), &mut Vec::new());
-        assert!(taken.is_err());
-        if !matches!(input, Input::Message(message) if message[0] == 2) {
-            let taken = parties.client.handle(input.clone(), &mut Vec::new());
-            assert!(taken.is_err());
-        }
-    }
-}
-
-#[test]
-fn key_material_twice_or_for_nobody_is_refused() {
-    let rights: [&[Right]; 1] = [&[Read]];
-    for change in [
-        |crossing: Crossing| vec![crossing.clone(), crossing],
-        |mut crossing: Crossing| {
-            crossing.record.fragment[4] = 77;
-            vec![crossing]
-        },
-    ] {
-        let (_, error) = disturbed(&rights, |crossing| {
-            let is_it = crossing.hop == 1 && crossing.record.fragment.first() == Some(&40);
-            match is_it && crossing.record.kind == ContentType::Handshake {
-                true => change(crossing),
-                false => vec![crossing],
-            }
-        });
-        assert!(
-            matches!(
-                error,
-                Error::Peer(Breach::KeyMaterial | Breach::Message(40))
-            ),
-            "{error}"
-        );
-    }
-}
-
-#[test]
-fn a_server_that_does_not_want_a_session_refuses() {
-    let mut parties = cast(&[&[]], &[&[]]);
-    let identity = crate::auth::Identity {
-        chain: vec![vec![1]],
-        key: Arc::new(crate::rehearsal::Toy),
-    };
-    let verify = Arc::new(crate::rehearsal::Anybody);
-    parties.server = Handshake::server(identity, verify, entropy(2), Arc::new(|_| None));
-    let failed = run(parties, |crossing| vec![crossing]).map(drop);
-    assert_eq!(failed.expect_err("refused").error, Policy::Refused.into());
-}
-
-#[test]
-fn an_rsa_key_of_the_prototypes_length_seals_what_its_middleboxes_take() {
-    let sealed = toy_key().seal(&[1; 32], &entropy(1), 3);
-    assert_eq!(sealed.len(), 128);
 }
