@@ -12,7 +12,7 @@ use mctls12_prototype::Entropy;
 
 pub use auth::{Nameless, identity};
 pub use endpoint::{Session, accept, connect};
-pub use mctls12_prototype::auth::Identity;
+pub use mctls12_prototype::auth::{Identity, Party, Verify};
 pub use mctls12_prototype::endpoint::Decide;
 pub use middlebox::serve;
 

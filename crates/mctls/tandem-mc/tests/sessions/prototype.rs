@@ -6,9 +6,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 use mctls::config::Right;
-use mctls::party::ContextId;
+use mctls::party::{ContextId, Position};
 use mctls12::list::{Context, MiddleboxList, Place as Address};
-use mctls12_io::prototype::{Nameless, accept, connect};
+use mctls12_io::prototype::{Nameless, Party, Verify, accept, connect};
 use mctls12_io::{Roots, Timeouts};
 use tandem_mc::certificates::{Files, For};
 use tandem_mc::report::Outcome;
@@ -157,6 +157,49 @@ fn the_flag_needs_its_protocol_and_an_rsa_key() {
     let ran = Ran::of(&mut command);
     let words = ran.failed_with(2);
     assert!(words.contains("needs an RSA key"), "{words}");
+}
+
+/// A server is told no names; a client is. Authority, use and kind of key count for both.
+#[test]
+fn a_certificate_is_good_for_its_use_its_authority_and_an_rsa_key() {
+    let (place, other) = (Place::new(), Place::new());
+    let roots = |place: &Place| {
+        let roots = authorities(&place.path("ca.pem")).expect("an authority");
+        Arc::new(Roots::new(Arc::clone(&roots), roots))
+    };
+    let chain = |files: &Files| {
+        let files = identity(&files.cert, &files.key).expect("a certificate");
+        let chain = files.chain.iter();
+        chain.map(|one| one.to_vec()).collect::<Vec<_>>()
+    };
+    let page = chain(&issue(&place, "page.example", For::Server));
+    let rsa = chain(&issue(&place, "filter.example", For::Middlebox));
+    let ec = chain(&place.issue("ec.example", For::Middlebox));
+    let first = Position::new(1).expect("a position");
+    let named = Party::Middlebox(first, "filter.example");
+    let unnamed = Party::Middlebox(first, "127.0.0.2");
+    let (own, others) = (roots(&place), roots(&other));
+    let (server, strange) = (Nameless(Arc::clone(&own)), Nameless(Arc::clone(&others)));
+    let client: &dyn Verify = own.as_ref();
+    let stranger: &dyn Verify = others.as_ref();
+    let table: [(&dyn Verify, Party<'_>, &[Vec<u8>], bool); 12] = [
+        (client, Party::Server("page.example"), &page, true),
+        (client, Party::Server("other.example"), &page, false),
+        (client, Party::Server("filter.example"), &rsa, false),
+        (client, named, &rsa, true),
+        (client, unnamed, &rsa, false),
+        (client, Party::Middlebox(first, "ec.example"), &ec, false),
+        (stranger, named, &rsa, false),
+        (&server, unnamed, &rsa, true),
+        (&server, unnamed, &page, false),
+        (&server, unnamed, &ec, false),
+        (&strange, unnamed, &rsa, false),
+        (&server, unnamed, &[], false),
+    ];
+    for (number, (who, party, chain, is_good)) in table.into_iter().enumerate() {
+        let verified = who.verify(party, chain);
+        assert_eq!(verified.is_ok(), is_good, "{number}: {party:?}");
+    }
 }
 
 fn patience() -> Timeouts {
