@@ -234,7 +234,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         SHARED_STORE,
         "crates/proxy/tandem-shared-store",
         Kind::Adapter,
-        &[TUNNEL, ENGINE],
+        &[TUNNEL, ENGINE, CHANNEL],
     ),
     Layer {
         tests_may_use: &[RECORD_KEY, NETSIM, SHARED_STORE],

@@ -198,6 +198,8 @@ pub(crate) struct Settings {
     pub(crate) shared_store: Option<String>,
     /// The file with its password. Default: none is given.
     pub(crate) shared_store_password: Option<PathBuf>,
+    /// The file with the authorities that vouch for it, over TLS. TLS needs it.
+    pub(crate) shared_store_trust: Option<PathBuf>,
     /// Where it listens for client-side proxies. The server side of tunnel mode needs it.
     pub(crate) listen: Option<SocketAddr>,
     /// Which servers may be reached: `CIDR[:PORT,...]` each. Default: public addresses, port 443.
@@ -310,6 +312,7 @@ impl Settings {
             clients: self.clients.or(below.clients),
             shared_store: self.shared_store.or(below.shared_store),
             shared_store_password: self.shared_store_password.or(below.shared_store_password),
+            shared_store_trust: self.shared_store_trust.or(below.shared_store_trust),
             listen: self.listen.or(below.listen),
             allow: self.allow.or(below.allow),
             out: self.out.or(below.out),
@@ -386,7 +389,7 @@ impl Settings {
 
     /// The keys of the file.
     #[rustfmt::skip]
-    fn keys(&self) -> [Key; 54] {
+    fn keys(&self) -> [Key; 55] {
         let key = |name, place, is_said| Key { name, place, is_said };
         let tunnel_client = Place::TunnelSide(Role::ClientSide);
         let tunnel_server = Place::TunnelSide(Role::ServerSide);
@@ -438,6 +441,7 @@ impl Settings {
             key("clients", tunnel_server, self.clients.is_some()),
             key("shared-store", tunnel_server, self.shared_store.is_some()),
             key("shared-store-password", tunnel_server, self.shared_store_password.is_some()),
+            key("shared-store-trust", tunnel_server, self.shared_store_trust.is_some()),
             key("listen", tunnel_server, self.listen.is_some()),
             key("allow", tunnel_server, self.allow.is_some()),
             key("out", tunnel_server, self.out.is_some()),

@@ -15,7 +15,8 @@ const DEFAULT_PORT: u16 = 6379;
 /// The longest password, in bytes.
 const MAX_PASSWORD: usize = 512;
 
-/// Where the server is: `redis://[USER@]HOST[:PORT][/DATABASE]` or `unix:/PATH`.
+/// Where the server is: `redis://[USER@]HOST[:PORT][/DATABASE]`, the same with `rediss://` for TLS, or
+/// `unix:/PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     pub(crate) place: Place,
@@ -28,6 +29,8 @@ pub struct Address {
 pub(crate) enum Place {
     /// A host's name or address, and a port.
     Tcp(String, u16),
+    /// The same, over TLS.
+    Tls(String, u16),
     /// A UNIX socket.
     Unix(PathBuf),
 }
@@ -37,8 +40,8 @@ pub(crate) enum Place {
 pub enum AddressError {
     /// Not an address of a server.
     #[error(
-        "`{0}` is neither redis://[USER@]HOST[:PORT][/DATABASE] nor unix:/PATH; a password belongs \
-         into a file"
+        "`{0}` is none of redis://[USER@]HOST[:PORT][/DATABASE], rediss://..., and unix:/PATH; a \
+         password belongs into a file"
     )]
     NotAnAddress(String),
     /// The file of the password cannot be read.
@@ -83,9 +86,16 @@ fn parse(text: &str) -> Option<Address> {
             database: 0,
         });
     }
-    let rest = ["redis://", "valkey://"]
+    type ByHost = fn(String, u16) -> Place;
+    let schemes: [(&str, ByHost); 4] = [
+        ("redis://", Place::Tcp),
+        ("valkey://", Place::Tcp),
+        ("rediss://", Place::Tls),
+        ("valkeys://", Place::Tls),
+    ];
+    let (place, rest) = schemes
         .into_iter()
-        .find_map(|scheme| text.strip_prefix(scheme))?;
+        .find_map(|(scheme, place)| Some((place, text.strip_prefix(scheme)?)))?;
     let (user, rest) = match rest.rsplit_once('@') {
         Some((user, rest)) => (Some(user), rest),
         None => (None, rest),
@@ -101,7 +111,7 @@ fn parse(text: &str) -> Option<Address> {
     };
     let (host, port) = host_and_port(host)?;
     Some(Address {
-        place: Place::Tcp(host.to_owned(), port),
+        place: place(host.to_owned(), port),
         user: user.map(str::to_owned),
         database,
     })
@@ -130,11 +140,21 @@ fn host_and_port(text: &str) -> Option<(&str, u16)> {
     is_host.then_some((host, port))
 }
 
+impl Address {
+    /// Whether the server has to show a certificate.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        matches!(self.place, Place::Tls(..))
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Place::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Place::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Place::Tcp(host, port) | Place::Tls(host, port) if host.contains(':') => {
+                write!(f, "[{host}]:{port}")
+            }
+            Place::Tcp(host, port) | Place::Tls(host, port) => write!(f, "{host}:{port}"),
             Place::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -191,7 +211,7 @@ mod tests {
         let address: Address = text.parse().expect(text);
         match address.place {
             Place::Tcp(host, port) => (host, port, address.user, address.database),
-            Place::Unix(_) => panic!("{text}"),
+            Place::Tls(..) | Place::Unix(_) => panic!("{text}"),
         }
     }
 
@@ -213,6 +233,11 @@ mod tests {
             tcp("redis://[2001:db8::1]"),
             of("2001:db8::1", 6379, None, 0)
         );
+        for text in ["rediss://db.example", "valkeys://me@db.example:6379/3"] {
+            let tls: Address = text.parse().expect(text);
+            assert_eq!(tls.place, Place::Tls("db.example".to_owned(), 6379));
+            assert!(tls.is_tls());
+        }
         let unix: Address = "unix:/run/valkey.sock".parse().expect("a path");
         assert_eq!(unix.to_string(), "unix:/run/valkey.sock");
         for text in [
@@ -226,7 +251,8 @@ mod tests {
             "redis://a/b",
             "redis://@a",
             "unix:run",
-            "rediss://a",
+            "rediss:/a",
+            "https://a",
             "redis://[::1",
             "redis://[::1]x",
             "redis://[]",
@@ -240,6 +266,7 @@ mod tests {
         for text in [
             "redis://me:secret@host",
             "redis://me:secret",
+            "rediss://me:secret@host",
             "redis://host?password=secret",
             "secret@",
         ] {

@@ -9,9 +9,10 @@
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
+use rustls::AlertDescription;
 use tandem_engine::PeerId;
 
-use crate::address::{Address, Login};
+use crate::access::Access;
 use crate::resp::Reply;
 use crate::sealed::Secret;
 use crate::server::{Commands, LIFETIME_S, Server, Trouble};
@@ -30,8 +31,12 @@ pub enum Fault {
     SocketNotPermitted,
     /// It takes longer to answer than a proxy waits.
     Silent,
-    /// What answers is another program, or wants TLS.
+    /// What answers is another program; or one of the two speaks TLS, and the other does not.
     NotThis(String),
+    /// Nobody who is trusted vouches for its certificate, or not for this name, or not now.
+    NotTrusted(String),
+    /// It wants a certificate from whoever comes.
+    WantsCertificate,
     /// It wants a password, or a user's.
     WantsPassword,
     /// It does not know this password, or user.
@@ -65,12 +70,8 @@ pub enum Fault {
 ///
 /// # Errors
 /// They cannot.
-pub fn examine(
-    address: &Address,
-    login: Option<&Login>,
-    key: &[u8; 32],
-) -> Result<Duration, Fault> {
-    let mut server = Server::connect(address, login).map_err(fault)?;
+pub fn examine(access: &Access, key: &[u8; 32]) -> Result<Duration, Fault> {
+    let mut server = Server::connect(access).map_err(fault)?;
     let mut round_trip = Duration::MAX;
     for _ in 0..PINGS {
         let since = Instant::now();
@@ -120,10 +121,22 @@ fn fault(trouble: Trouble) -> Fault {
 }
 
 fn broken(error: &io::Error) -> Fault {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
+    match tls {
+        Some(rustls::Error::InvalidCertificate(_)) => return Fault::NotTrusted(error.to_string()),
+        Some(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)) => {
+            return Fault::WantsCertificate;
+        }
+        Some(_) => return Fault::NotThis(error.to_string()),
+        None => {}
+    }
     match error.kind() {
         ErrorKind::TimedOut | ErrorKind::WouldBlock => Fault::Silent,
         ErrorKind::PermissionDenied => Fault::SocketNotPermitted,
-        ErrorKind::InvalidData | ErrorKind::UnexpectedEof => Fault::NotThis(error.to_string()),
+        ErrorKind::InvalidData
+        | ErrorKind::UnexpectedEof
+        | ErrorKind::ConnectionReset
+        | ErrorKind::BrokenPipe => Fault::NotThis(error.to_string()),
         // The resolver's errors have no kind of their own.
         _ if error.raw_os_error().is_none() => Fault::NameNotFound(error.to_string()),
         _ => Fault::NotThere(error.to_string()),

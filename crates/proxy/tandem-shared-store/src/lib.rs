@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod address;
 mod examine;
 #[doc(hidden)]
@@ -22,8 +23,11 @@ mod server;
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]
 mod support;
+mod trust;
 mod worker;
 
+pub use access::Access;
 pub use address::{Address, AddressError, Login};
 pub use examine::{Fault, examine};
+pub use trust::{Trust, TrustError};
 pub use worker::Valkey;

@@ -1,7 +1,7 @@
 //! A connection to the server, and what it is asked.
 //!
 //! Is not: when (`worker.rs`). Invariants: a connection takes a second, and what is asked at once
-//! [`WHOLE`] and a second, however slowly it goes; only looking up a host's name takes as long as
+//! [`WHOLE`] and a second, with TLS's handshake, however slowly it goes; only looking up a host's name takes as long as
 //! the system's resolver does.
 
 use std::io::{self, BufReader, Read, Write};
@@ -13,9 +13,11 @@ use socket2::{Domain, SockAddr, Type};
 use tandem_engine::PeerId;
 use zeroize::Zeroizing;
 
-use crate::address::{Address, Login, Place};
+use crate::access::Access;
+use crate::address::Place;
 use crate::resp::{self, MAX_LIST, Reply};
 use crate::sealed::Secret;
+use crate::trust::Tls;
 
 /// How long a connection may take, and then each read and write.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -29,7 +31,7 @@ pub(crate) const LIFETIME_S: &str = "86400";
 /// A connection.
 #[derive(Debug)]
 pub(crate) struct Server {
-    reader: BufReader<Bounded>,
+    reader: BufReader<Stream>,
 }
 
 /// What is wrong with it.
@@ -82,25 +84,37 @@ impl From<io::Error> for Trouble {
 
 impl Server {
     /// Connects, and logs in.
-    pub(crate) fn connect(address: &Address, login: Option<&Login>) -> Result<Self, Trouble> {
-        let socket = match &address.place {
-            Place::Unix(path) => {
+    pub(crate) fn connect(access: &Access) -> Result<Self, Trouble> {
+        let Access {
+            address,
+            login,
+            trust,
+        } = access;
+        let bounded = |socket| Bounded {
+            socket,
+            until: Instant::now() + WHOLE,
+        };
+        let stream = match (&address.place, trust) {
+            (Place::Unix(path), _) => {
                 let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
                 socket.set_read_timeout(Some(PATIENCE))?;
                 socket.set_write_timeout(Some(PATIENCE))?;
                 socket.connect(&SockAddr::unix(path)?)?;
-                Socket::Unix(socket.into())
+                Stream::Clear(bounded(Socket::Unix(socket.into())))
             }
-            Place::Tcp(host, port) => Socket::Tcp(connect(host, *port)?),
+            (Place::Tcp(host, port), _) => {
+                Stream::Clear(bounded(Socket::Tcp(connect(host, *port)?)))
+            }
+            (Place::Tls(host, port), Some(trust)) => {
+                let socket = bounded(Socket::Tcp(connect(host, *port)?));
+                Stream::Tls(Box::new(trust.over(socket, host)?))
+            }
+            (Place::Tls(..), None) => {
+                return Err(io::Error::other("nobody is named who vouches for it").into());
+            }
         };
         let mut server = Self {
-            reader: BufReader::with_capacity(
-                16 << 10,
-                Bounded {
-                    socket,
-                    until: Instant::now() + WHOLE,
-                },
-            ),
+            reader: BufReader::with_capacity(16 << 10, stream),
         };
         let mut commands = Commands::default();
         if let Some(login) = login {
@@ -203,9 +217,19 @@ impl Server {
 
     /// A reply to each, refusals among them.
     pub(crate) fn replies(&mut self, commands: &Commands) -> Result<Vec<Reply>, Trouble> {
-        let bounded = self.reader.get_mut();
-        bounded.until = Instant::now() + WHOLE;
-        bounded.write_all(&commands.bytes)?;
+        let stream = self.reader.get_mut();
+        stream.bounded().until = Instant::now() + WHOLE;
+        let sent = stream
+            .write_all(&commands.bytes)
+            .and_then(|()| stream.flush());
+        if let Err(error) = sent {
+            // It may have said why before it went.
+            return Err(match resp::read(&mut self.reader) {
+                Ok(Reply::Refused(why)) => Trouble::Unfit(why),
+                Err(said) if said.kind() == io::ErrorKind::InvalidData => said.into(),
+                Ok(Reply::Done | Reply::List(_)) | Err(_) => error.into(),
+            });
+        }
         let mut replies = Vec::with_capacity(commands.count);
         for _ in 0..commands.count {
             replies.push(resp::read(&mut self.reader)?);
@@ -261,6 +285,47 @@ fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     Err(last)
 }
 
+/// What is said to the server, and what it says.
+#[derive(Debug)]
+enum Stream {
+    Clear(Bounded),
+    Tls(Box<Tls>),
+}
+
+impl Stream {
+    fn bounded(&mut self) -> &mut Bounded {
+        match self {
+            Self::Clear(socket) => socket,
+            Self::Tls(tls) => &mut tls.sock,
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Clear(socket) => socket.read(into),
+            Self::Tls(tls) => tls.read(into),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Clear(socket) => socket.write(bytes),
+            Self::Tls(tls) => tls.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Clear(socket) => socket.flush(),
+            Self::Tls(tls) => tls.flush(),
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpStream),
@@ -269,7 +334,7 @@ enum Socket {
 
 /// A socket that is neither read nor written after a time.
 #[derive(Debug)]
-struct Bounded {
+pub(crate) struct Bounded {
     socket: Socket,
     until: Instant,
 }
@@ -281,21 +346,6 @@ impl Bounded {
             false => Ok(()),
         }
     }
-
-    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            self.check()?;
-            let written = match &mut self.socket {
-                Socket::Tcp(socket) => socket.write(bytes)?,
-                Socket::Unix(socket) => socket.write(bytes)?,
-            };
-            bytes = bytes.get(written..).unwrap_or_default();
-            if written == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Read for Bounded {
@@ -305,6 +355,20 @@ impl Read for Bounded {
             Socket::Tcp(socket) => socket.read(into),
             Socket::Unix(socket) => socket.read(into),
         }
+    }
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.check()?;
+        match &mut self.socket {
+            Socket::Tcp(socket) => socket.write(bytes),
+            Socket::Unix(socket) => socket.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

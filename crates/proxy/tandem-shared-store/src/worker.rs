@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tandem_engine::PeerId;
 use tandem_tunnel::{Recalled, SharedStore};
 
-use crate::address::{Address, Login};
+use crate::access::Access;
 use crate::sealed::Secret;
 use crate::server::{Server, Trouble};
 
@@ -82,17 +82,16 @@ fn add(counter: &AtomicU64, more: usize) {
 }
 
 impl Valkey {
-    /// With the server at this address, for the server-side proxies that have this key. Nothing
-    /// happens before [`SharedStore::start`].
+    /// With this server, for the server-side proxies that have this key. Nothing happens before
+    /// [`SharedStore::start`].
     #[must_use]
-    pub fn new(address: Address, login: Option<Login>, key: &[u8; 32]) -> Self {
+    pub fn new(access: Access, key: &[u8; 32]) -> Self {
         // Notes and recalls leave the last place free, for a flush.
         let (jobs, waiting) = sync_channel(MAX_NOTES + MAX_WAITING_RECALLS + 1);
         let counts = Arc::new(Counts::default());
         counts.say("not tried yet".to_owned());
         let worker = Worker {
-            address,
-            login,
+            access,
             secret: Secret::new(key),
             waiting,
             counts: Arc::clone(&counts),
@@ -187,8 +186,7 @@ impl SharedStore for Valkey {
 /// The thread's side.
 #[derive(Debug)]
 struct Worker {
-    address: Address,
-    login: Option<Login>,
+    access: Access,
     secret: Secret,
     waiting: Receiver<Job>,
     counts: Arc<Counts>,
@@ -332,7 +330,7 @@ impl Worker {
     fn works(&mut self) {
         self.pause = MIN_PAUSE;
         if self.said != Said::Works {
-            tracing::info!("shared store: {} is in use", self.address);
+            tracing::info!("shared store: {} is in use", self.access.address);
             self.said = Said::Works;
         }
     }
@@ -347,7 +345,7 @@ impl Worker {
         if self.server.is_some() || Instant::now() < self.next {
             return;
         }
-        match Server::connect(&self.address, self.login.as_ref()) {
+        match Server::connect(&self.access) {
             Ok(server) => {
                 self.server = Some(server);
                 self.counts.is_connected.store(1, Ordering::Relaxed);
@@ -369,7 +367,7 @@ impl Worker {
             tracing::warn!(
                 "shared store: {} cannot be used: {why}; client-side proxies that move here are cold \
                  until it can",
-                self.address
+                self.access.address
             );
         }
         self.counts.say(format!("down: {why}"));

@@ -2,6 +2,8 @@
 //! fault of the server holds anybody up.
 
 mod support;
+#[path = "servers/tls.rs"]
+mod tls;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -12,7 +14,7 @@ use std::time::Instant;
 
 use support::{PATIENCE, RealServer, until};
 use tandem_engine::PeerId;
-use tandem_shared_store::{Address, Fault, Login, Valkey, examine};
+use tandem_shared_store::{Access, Address, Fault, Login, Valkey, examine};
 use tandem_tunnel::SharedStore as _;
 
 const KEY: [u8; 32] = [7; 32];
@@ -22,7 +24,15 @@ const OTHER: PeerId = PeerId([2; 32]);
 /// What a proxy of this key has, started.
 fn proxy_with(address: &str, login: Option<Login>, key: &[u8; 32]) -> Valkey {
     let address: Address = address.parse().expect(address);
-    let proxy = Valkey::new(address, login, key);
+    let access = Access {
+        login,
+        ..address.into()
+    };
+    started(access, key)
+}
+
+fn started(access: Access, key: &[u8; 32]) -> Valkey {
+    let proxy = Valkey::new(access, key);
     proxy.start().expect("a thread");
     proxy
 }
@@ -387,7 +397,14 @@ fn found(address: &str, password: Option<&str>) -> Result<(), Fault> {
         std::fs::write(&path, text).expect("ours");
         Login::read(&path).expect("a line")
     });
-    let round_trip = examine(&address, login.as_ref(), &KEY)?;
+    look(&Access {
+        login,
+        ..address.into()
+    })
+}
+
+fn look(access: &Access) -> Result<(), Fault> {
+    let round_trip = examine(access, &KEY)?;
     assert!(!round_trip.is_zero() && round_trip < PATIENCE);
     Ok(())
 }

@@ -78,6 +78,7 @@ pub(super) fn server_side_settings(arguments: ServerSideArgs) -> Result<Settings
         clients: tunnel.clients,
         shared_store: tunnel.shared_store,
         shared_store_password: tunnel.shared_store_password,
+        shared_store_trust: tunnel.shared_store_trust,
         allow: tunnel.allow,
         out: tunnel.out,
         client_networks: tunnel.client_networks,

@@ -172,7 +172,7 @@ fn tunnel_server_side(said: &Settings) -> Result<Report, Failure> {
 #[cfg(feature = "shared-store")]
 fn shared_store(said: &Settings, key: Option<&config::Key>) -> Result<Option<Check>, Failure> {
     let shared = tunnel::shared_store_server(said)?;
-    Ok(shared.map(|(address, login)| shared_store::check(&address, login.as_ref(), key)))
+    Ok(shared.map(|access| shared_store::check(&access, key)))
 }
 
 /// The same in a program that knows none: its settings have been refused.

@@ -497,7 +497,17 @@ fn a_setting_for_a_fleet_that_is_of_no_use_is_refused_by_name() {
             "/nowhere/p",
             "needs --shared-store",
         ),
+        (
+            "--shared-store-trust",
+            "/nowhere/ca",
+            "needs --shared-store",
+        ),
         ("--shared-store", "10.0.0.1", "shared-store: "),
+        (
+            "--shared-store",
+            "rediss://db.example",
+            "TLS needs --shared-store-trust FILE",
+        ),
     ] {
         let ran = with_key(
             &pair,

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::sync::mpsc::channel;
 
 use super::*;
+use crate::address::Address;
 use crate::support::{self, RealServer};
 
 #[test]
@@ -13,11 +14,11 @@ fn the_time_for_replies_begins_with_each_question() {
         return;
     };
     let address: Address = real.address().parse().expect("an address");
-    let mut server = Server::connect(&address, None).expect("it answers");
+    let mut server = Server::connect(&address.into()).expect("it answers");
     for _ in 0..2 {
         server.ping().expect("it still answers");
         // It has been idle for as long as replies may take.
-        server.reader.get_mut().until = Instant::now() - PATIENCE;
+        server.reader.get_mut().bounded().until = Instant::now() - PATIENCE;
     }
 }
 
@@ -27,8 +28,8 @@ fn when_the_time_for_replies_is_over_nothing_is_read_or_written() {
         return;
     };
     let address: Address = real.address().parse().expect("an address");
-    let mut server = Server::connect(&address, None).expect("it answers");
-    let bounded = server.reader.get_mut();
+    let mut server = Server::connect(&address.into()).expect("it answers");
+    let bounded = server.reader.get_mut().bounded();
     let ping = b"PING\r\n";
     bounded.write_all(ping).expect("there is time");
     assert_eq!(bounded.read(&mut [0]).expect("it answers"), 1);
@@ -47,7 +48,7 @@ fn notes_are_in_the_database_that_is_named_and_a_server_that_is_gone_is_noticed(
     };
     let mut address: Address = real.address().parse().expect("an address");
     address.database = 3;
-    let mut server = Server::connect(&address, None).expect("it answers");
+    let mut server = Server::connect(&address.into()).expect("it answers");
     let note = (PeerId([1; 32]), b"note".to_vec());
     let written = server.write(&Secret::new(&[7; 32]), &[note]);
     assert!(matches!(written, Ok((1, None))), "{written:?}");
@@ -65,7 +66,7 @@ fn a_server_by_tcp_that_never_answers_is_left() {
     std::thread::spawn(move || {
         let address: Address = format!("redis://{there}").parse().expect("an address");
         // It fails only where the test has given up.
-        let _ = said.send(Server::connect(&address, None).map(drop));
+        let _ = said.send(Server::connect(&address.into()).map(drop));
     });
     let (_silent, _) = listener.accept().expect("it comes");
     let outcome = heard.recv_timeout(support::PATIENCE);

@@ -4,13 +4,15 @@
 use std::sync::mpsc::channel;
 
 use super::*;
+use crate::address::Address;
 use crate::support::{self, RealServer};
 
 const PEER: PeerId = PeerId([1; 32]);
 
 /// A proxy of which the thread has not begun, and what the thread would do.
 fn proxy(address: &str) -> (Valkey, Worker) {
-    let proxy = Valkey::new(address.parse().expect(address), None, &[7; 32]);
+    let address: Address = address.parse().expect(address);
+    let proxy = Valkey::new(address.into(), &[7; 32]);
     let worker = proxy.beginning.lock().expect("nobody has it").take();
     (proxy, worker.expect("it has not begun"))
 }

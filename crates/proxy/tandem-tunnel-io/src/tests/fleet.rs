@@ -77,7 +77,7 @@ impl Place {
 
 fn valkey_in(server: &RealServer) -> Valkey {
     let address: Address = server.address().parse().expect("an address");
-    Valkey::new(address, None, &KEY)
+    Valkey::new(address.into(), &KEY)
 }
 
 /// A store of which the answers are held back until they are let go.

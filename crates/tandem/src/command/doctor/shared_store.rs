@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tandem_packet_io::config::Key;
-use tandem_shared_store::{Address, Fault, Login, examine};
+use tandem_shared_store::{Access, Fault, examine};
 
 use super::report::Check;
 
@@ -15,10 +15,10 @@ const NAME: &str = "shared-store";
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Looks at it as the server side would use it.
-pub(super) fn check(address: &Address, login: Option<&Login>, key: Option<&Key>) -> Check {
+pub(super) fn check(access: &Access, key: Option<&Key>) -> Check {
     // Without a key the proxy does not start; the names of lists are others, and that is all.
     let key = key.map_or(&[0; 32], Key::bytes);
-    of(&address.to_string(), examine(address, login, key))
+    of(&access.address.to_string(), examine(access, key))
 }
 
 fn of(address: &str, outcome: Result<Duration, Fault>) -> Check {
@@ -65,12 +65,21 @@ fn said(fault: Fault) -> (String, &'static str) {
         ),
         Fault::Silent => (
             own("does not answer within a second"),
-            "is it overloaded or stopped, or does a firewall drop packets to it? `valkey-cli \
-             --latency`",
+            "is it overloaded or stopped, does a firewall drop packets to it, or is rediss:// for a \
+             port without TLS? `valkey-cli --latency`",
         ),
         Fault::NotThis(why) => (
-            format!("is no Valkey or Redis server, or speaks TLS only: {why}"),
-            "correct the port in --shared-store; where only TLS is served, put stunnel in between",
+            format!("is no Valkey or Redis server, or only one of you speaks TLS: {why}"),
+            "correct the port in --shared-store: `tls-port` there wants rediss://, `port` redis://",
+        ),
+        Fault::NotTrusted(why) => (
+            format!("shows a certificate that is not accepted: {why}"),
+            "compare --shared-store-trust with the authority of `tls-cert-file` there, and the name \
+             in --shared-store with the certificate's",
+        ),
+        Fault::WantsCertificate => (
+            own("wants a certificate of this side, which has none"),
+            "`tls-auth-clients no` there, and a password",
         ),
         Fault::WantsPassword => (
             own("wants a password"),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tandem_packet_io::config::Key;
 #[cfg(feature = "shared-store")]
-use tandem_shared_store::{Address, Login, Valkey};
+use tandem_shared_store::{Access, Address, Login, Trust, Valkey};
 use tandem_tunnel::SharedStore;
 use tandem_tunnel_io::config::{KeyName, read_clients};
 
@@ -37,8 +37,8 @@ pub(super) fn shared_store(
     key: &Key,
 ) -> Result<Option<Arc<dyn SharedStore>>, Failure> {
     let read = shared_store_server(said)?;
-    Ok(read.map(|(address, login)| {
-        let store: Arc<dyn SharedStore> = Arc::new(Valkey::new(address, login, key.bytes()));
+    Ok(read.map(|access| {
+        let store: Arc<dyn SharedStore> = Arc::new(Valkey::new(access, key.bytes()));
         store
     }))
 }
@@ -49,11 +49,9 @@ pub(super) fn check_shared_store(said: &Settings) -> Result<(), Failure> {
     shared_store_server(said).map(drop)
 }
 
-/// Where that is, and as whom one comes to it.
+/// What it takes to come to it.
 #[cfg(feature = "shared-store")]
-pub(in crate::command) fn shared_store_server(
-    said: &Settings,
-) -> Result<Option<(Address, Option<Login>)>, Failure> {
+pub(in crate::command) fn shared_store_server(said: &Settings) -> Result<Option<Access>, Failure> {
     let Some(address) = &said.shared_store else {
         return without_address(said).map(|()| None);
     };
@@ -61,11 +59,35 @@ pub(in crate::command) fn shared_store_server(
     let address: Address = address
         .parse()
         .map_err(|error| value("shared-store", &error))?;
+    match (address.is_tls(), &said.shared_store_trust) {
+        (true, None) => {
+            let problem = "TLS needs --shared-store-trust FILE, with the certificates of the \
+                           authorities that may vouch for the server; the public ones are in \
+                           /etc/ssl/certs/ca-certificates.crt on Debian";
+            return Err(SettingsError::value("shared-store", problem).into());
+        }
+        (false, Some(_)) => {
+            return Err(SettingsError::Misplaced {
+                name: "shared-store-trust",
+                why: "is for TLS: --shared-store rediss://...",
+            }
+            .into());
+        }
+        (true, Some(_)) | (false, None) => {}
+    }
     let login = said.shared_store_password.as_deref().map(Login::read);
     let login = login
         .transpose()
         .map_err(|error| value("shared-store-password", &error))?;
-    Ok(Some((address, login)))
+    let trust = said.shared_store_trust.as_deref().map(Trust::read);
+    let trust = trust
+        .transpose()
+        .map_err(|error| value("shared-store-trust", &error))?;
+    Ok(Some(Access {
+        address,
+        login,
+        trust,
+    }))
 }
 
 /// The same in a program that has no such thing.
@@ -90,12 +112,11 @@ pub(super) fn check_shared_store(said: &Settings) -> Result<(), Failure> {
 }
 
 fn without_address(said: &Settings) -> Result<(), Failure> {
-    match said.shared_store_password {
-        Some(_) => Err(SettingsError::Misplaced {
-            name: "shared-store-password",
-            why: "needs --shared-store",
-        }
-        .into()),
-        None => Ok(()),
-    }
+    let name = match (&said.shared_store_password, &said.shared_store_trust) {
+        (Some(_), _) => "shared-store-password",
+        (None, Some(_)) => "shared-store-trust",
+        (None, None) => return Ok(()),
+    };
+    let why = "needs --shared-store";
+    Err(SettingsError::Misplaced { name, why }.into())
 }
