@@ -182,7 +182,8 @@ fn a_certificate_is_good_for_its_use_its_authority_and_an_rsa_key() {
     let (server, strange) = (Nameless(Arc::clone(&own)), Nameless(Arc::clone(&others)));
     let client: &dyn Verify = own.as_ref();
     let stranger: &dyn Verify = others.as_ref();
-    let table: [(&dyn Verify, Party<'_>, &[Vec<u8>], bool); 12] = [
+    type Row<'a> = (&'a dyn Verify, Party<'a>, &'a [Vec<u8>], bool);
+    let table: [Row<'_>; 12] = [
         (client, Party::Server("page.example"), &page, true),
         (client, Party::Server("other.example"), &page, false),
         (client, Party::Server("filter.example"), &rsa, false),
