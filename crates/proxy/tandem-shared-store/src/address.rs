@@ -15,8 +15,8 @@ const DEFAULT_PORT: u16 = 6379;
 /// The longest password, in bytes.
 const MAX_PASSWORD: usize = 512;
 
-/// Where the server is: `redis://[USER@]HOST[:PORT][/DATABASE]`, the same with `rediss://` for TLS, or
-/// `unix:/PATH`.
+/// Where the server is: `redis://[USER@]HOST[:PORT][/DATABASE]`, the same with `rediss://` for TLS,
+/// or `unix:/PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     pub(crate) place: Place,

@@ -14,6 +14,7 @@
 
 mod access;
 mod address;
+mod bounded;
 mod examine;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -1,12 +1,11 @@
 //! A connection to the server, and what it is asked.
 //!
 //! Is not: when (`worker.rs`). Invariants: a connection takes a second, and what is asked at once
-//! [`WHOLE`] and a second, with TLS's handshake, however slowly it goes; only looking up a host's name takes as long as
-//! the system's resolver does.
+//! [`WHOLE`] and a second, with TLS's handshake, however slowly it goes; only looking up a host's
+//! name takes as long as the system's resolver does.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, SockAddr, Type};
@@ -15,6 +14,7 @@ use zeroize::Zeroizing;
 
 use crate::access::Access;
 use crate::address::Place;
+use crate::bounded::{Bounded, Socket};
 use crate::resp::{self, MAX_LIST, Reply};
 use crate::sealed::Secret;
 use crate::trust::Tls;
@@ -323,52 +323,6 @@ impl Write for Stream {
             Self::Clear(socket) => socket.flush(),
             Self::Tls(tls) => tls.flush(),
         }
-    }
-}
-
-#[derive(Debug)]
-enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-/// A socket that is neither read nor written after a time.
-#[derive(Debug)]
-pub(crate) struct Bounded {
-    socket: Socket,
-    until: Instant,
-}
-
-impl Bounded {
-    fn check(&self) -> io::Result<()> {
-        match Instant::now() > self.until {
-            true => Err(io::ErrorKind::TimedOut.into()),
-            false => Ok(()),
-        }
-    }
-}
-
-impl Read for Bounded {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.check()?;
-        match &mut self.socket {
-            Socket::Tcp(socket) => socket.read(into),
-            Socket::Unix(socket) => socket.read(into),
-        }
-    }
-}
-
-impl Write for Bounded {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.check()?;
-        match &mut self.socket {
-            Socket::Tcp(socket) => socket.write(bytes),
-            Socket::Unix(socket) => socket.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

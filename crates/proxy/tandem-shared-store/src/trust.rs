@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConnection, RootCertStore, StreamOwned};
 use tandem_channel::crypto;
 
-use crate::server::Bounded;
+use crate::bounded::Bounded;
 
 /// The authorities in a file.
 #[derive(Clone)]

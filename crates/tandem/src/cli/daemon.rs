@@ -296,8 +296,8 @@ pub(crate) struct TunnelServerArgs {
     pub(crate) clients: Option<PathBuf>,
 
     /// Share what is known of client sides with other server sides, through this Valkey or Redis
-    /// server: `redis://[USER@]HOST[:PORT][/DB]`, the same with `rediss://` for TLS, or `unix:/PATH`
-    /// [default: nothing is shared]
+    /// server: `redis://[USER@]HOST[:PORT][/DB]`, the same with `rediss://` for TLS, or
+    /// `unix:/PATH` [default: nothing is shared]
     ///
     /// For several server sides with the same `--key`. A client side that moves from one to another
     /// then does not start anew. Notes are encrypted with a key that the server does not get. If
@@ -308,13 +308,13 @@ pub(crate) struct TunnelServerArgs {
 
     /// With `--shared-store`, file with its password, one line [default: no password]
     ///
-    /// Without TLS it crosses to that server as it is: use a UNIX socket, a network that is your own,
-    /// or `rediss://`.
+    /// Without TLS it crosses to that server as it is: use a UNIX socket, a network that is your
+    /// own, or `rediss://`.
     #[arg(long, value_name = "FILE")]
     pub(crate) shared_store_password: Option<PathBuf>,
 
-    /// With `--shared-store rediss://...`, file with the certificates, in PEM, of the authorities that
-    /// may vouch for that server
+    /// With `--shared-store rediss://...`, file with the certificates, in PEM, of the authorities
+    /// that may vouch for that server
     ///
     /// Debian has the public ones in `/etc/ssl/certs/ca-certificates.crt`.
     #[arg(long, value_name = "FILE")]

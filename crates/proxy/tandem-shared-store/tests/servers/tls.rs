@@ -162,7 +162,7 @@ fn a_handshake_that_trickles_is_left() {
         let _ = said.send(examine(&access, &KEY));
     });
     let (mut stream, _) = listener.accept().expect("it comes");
-    // A record with a part of a ServerHello: each byte comes in time, and there are bytes for minutes.
+    // A part of a ServerHello. Each byte comes in time, and there are bytes for minutes.
     let record = [&[22, 3, 3, 64, 0, 2, 0, 63, 252][..], &[0; 1 << 10]].concat();
     let trickle = std::thread::spawn(move || {
         let mut bytes = record.chunks(1);
