@@ -2,7 +2,7 @@
 //!
 //! Invariants: what comes out was vouched for by the MACs of this format, which is not much:
 //! records can be repeated, dropped, moved to another place, and sent back to their author, and
-//! nobody notices ([`crate::protect`]); nothing follows a direction's end.
+//! nobody notices (`protect.rs`); nothing follows a direction's end.
 
 use std::collections::BTreeMap;
 

@@ -55,7 +55,7 @@ impl Bar {
     /// The same after a restart: the broker's clock showed `ended`, it was off for so many seconds,
     /// and shows `now`.
     ///
-    /// Of a term that ran, [`HELD`] seconds are left at least, or what was left if that was less.
+    /// Of a term that ran, ten minutes are left at least, or what was left if that was less.
     #[must_use]
     pub fn resumed(self, ended: UnixTime, off: u64, now: UnixTime) -> Self {
         let left = |until: UnixTime| until.0.saturating_sub(ended.0).min(HELD);
