@@ -506,7 +506,8 @@ client-limit = \"50M\"\ntariff = \"/t\"\nlimits = [{ from = \"10.0.0.0/8\", byte
 dns = \"127.0.0.1:53\"\ndns-from = [\"10.0.0.0/8\"]\ndns-server = \"none\"
 handshake-keys = \"/run/keys\"\nprefer = \"bytes\"\nauthorities = \"/a.pem\"\nrenew-ahead = true
 listen = \"0.0.0.0:4433\"\nallow = [\"10.0.0.0/8:443\"]\nout = \"client\"\nclient-networks = [\"10.1.0.0/16\"]\ntell-client-address = true
-server-key = \"00\"\nclients = \"/c\"\nshared-store = \"unix:/v\"\nshared-store-password = \"/p\"\n";
+server-key = \"00\"\nclients = \"/c\"\nshared-store = \"unix:/v\"\nshared-store-password = \"/p\"
+shared-store-trust = \"/t\"\n";
 
     #[test]
     fn every_key_is_read() {

@@ -108,7 +108,9 @@ fn a_pair_that_works_has_no_problem() {
     let server_side = start(&mut pair.server_side(1));
     // On a busy machine it may else run over TCP first, and over UDP later.
     let client_side_proxy = start(pair.client_side().args(["--link-rtt", "3000"]));
-    wait_until("the tunnel is up", || pair.client_side_shows("tunnels") > 0);
+    wait_until("the tunnel is up", || {
+        pair.client_side_shows("tunnels") > 0 && pair.server_side_counts("tunnels_up") > 0
+    });
     let tunnels = pair.server_side_counts("tunnels_up");
     // The store's numbers come once a second.
     wait_until("no problem is found", || {
