@@ -61,6 +61,25 @@ pub enum Malformed {
     Group,
 }
 
+/// Of records, which the paper's protocol frames alike.
+impl From<mctls12::error::Malformed> for Malformed {
+    fn from(malformed: mctls12::error::Malformed) -> Self {
+        use mctls12::error::Malformed as Of;
+        match malformed {
+            Of::RecordType(kind) => Self::RecordType(kind),
+            Of::Version(version) => Self::Version(version),
+            Of::TooLong { kind, length } => Self::TooLong { kind, length },
+            other => Self::List(other),
+        }
+    }
+}
+
+impl From<mctls12::error::Malformed> for Error {
+    fn from(malformed: mctls12::error::Malformed) -> Self {
+        Malformed::from(malformed).into()
+    }
+}
+
 /// What a peer did that the protocol forbids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Breach {

@@ -13,69 +13,21 @@
 //! Invariants: a record that was read, written again, is the same bytes; one that is too long is
 //! refused at its header; what is held is bounded ([`MAX_RECORD_LEN`], [`MAX_MESSAGE_LEN`]).
 
-use crate::error::{Breach, Error, Malformed};
+pub use mctls12::record::{
+    ContentType, HEADER_LEN, MAX_MESSAGE_LEN, MAX_PAYLOAD_LEN, MAX_RECORD_LEN,
+};
+use mctls12::record::{Joiner, Records};
+
+use crate::error::{Breach, Error};
 
 /// The version in every record and hello.
 pub(crate) const VERSION: u16 = 0x0666;
-
-/// Length of a record's header in bytes.
-pub const HEADER_LEN: usize = 6;
-
-/// Most bytes of data in one record (RFC 5246, section 6.2.1).
-pub const MAX_PAYLOAD_LEN: usize = 1 << 14;
-
-/// Longest fragment: IV, data, three MACs, and as much padding as TLS permits.
-pub(crate) const MAX_FRAGMENT_LEN: usize = 16 + MAX_PAYLOAD_LEN + 3 * 32 + 256;
-
-/// Longest record in bytes.
-pub const MAX_RECORD_LEN: usize = HEADER_LEN + MAX_FRAGMENT_LEN;
-
-/// Length of a handshake message's header in bytes.
-pub(crate) const MESSAGE_HEADER_LEN: usize = 4;
-
-/// Longest handshake message in bytes, header included. The prototype takes 16,384 for key
-/// material, and more for a chain of certificates.
-pub const MAX_MESSAGE_LEN: usize = 1 << 16;
 
 /// The slice of the handshake.
 pub(crate) const HANDSHAKE_SLICE: u8 = 0;
 
 /// The slice of alerts behind the handshake.
 pub(crate) const ALERT_SLICE: u8 = 1;
-
-/// What a record carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContentType {
-    /// From here on everything is protected.
-    ChangeCipherSpec,
-    /// The end of the session, or of a direction.
-    Alert,
-    /// Handshake messages.
-    Handshake,
-    /// Data.
-    ApplicationData,
-}
-
-impl ContentType {
-    pub(crate) const fn code(self) -> u8 {
-        match self {
-            Self::ChangeCipherSpec => 20,
-            Self::Alert => 21,
-            Self::Handshake => 22,
-            Self::ApplicationData => 23,
-        }
-    }
-
-    pub(crate) const fn from_code(code: u8) -> Result<Self, Malformed> {
-        Ok(match code {
-            20 => Self::ChangeCipherSpec,
-            21 => Self::Alert,
-            22 => Self::Handshake,
-            23 => Self::ApplicationData,
-            other => return Err(Malformed::RecordType(other)),
-        })
-    }
-}
 
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +38,17 @@ pub struct Record {
     pub slice: u8,
     /// What is behind the header.
     pub fragment: Vec<u8>,
+}
+
+/// What that format has in its place.
+impl From<mctls12::record::Record> for Record {
+    fn from(record: mctls12::record::Record) -> Self {
+        Self {
+            kind: record.kind,
+            slice: record.context.0,
+            fragment: record.fragment,
+        }
+    }
 }
 
 impl Record {
@@ -153,11 +116,21 @@ enum Phase {
 ///
 /// Invariant: holds less than one record and one message once [`Self::next`] has said that there is
 /// none.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Incoming {
-    held: Vec<u8>,
-    joined: Vec<u8>,
+    records: Records,
+    joiner: Joiner,
     phase: Phase,
+}
+
+impl Default for Incoming {
+    fn default() -> Self {
+        Self {
+            records: Records::of_version(VERSION),
+            joiner: Joiner::default(),
+            phase: Phase::default(),
+        }
+    }
 }
 
 impl Incoming {
@@ -172,11 +145,7 @@ impl Incoming {
     /// # Errors
     /// [`Breach::Flood`]: a whole record waits already.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        if self.held.len() > MAX_RECORD_LEN {
-            return Err(Breach::Flood.into());
-        }
-        self.held.extend_from_slice(bytes);
-        Ok(())
+        self.records.push(bytes).map_err(|_| Breach::Flood.into())
     }
 
     /// The next message or record; `None` until more bytes come.
@@ -186,10 +155,10 @@ impl Incoming {
     #[expect(clippy::should_implement_trait, reason = "an iterator could not fail")]
     pub fn next(&mut self) -> Result<Option<Input>, Error> {
         loop {
-            if let Some(message) = self.message()? {
+            if let Some(message) = self.joiner.next()? {
                 return Ok(Some(Input::Message(message)));
             }
-            let Some(record) = self.record()? else {
+            let Some(record) = self.records.next()?.map(Record::from) else {
                 return Ok(None);
             };
             if self.phase == Phase::Protected {
@@ -199,9 +168,12 @@ impl Incoming {
                 return Err(Breach::Slice(record.slice).into());
             }
             // A message that has begun ends before anything else comes.
-            let is_cut = !self.joined.is_empty();
+            let is_cut = !self.joiner.is_empty();
             match record.kind {
-                ContentType::Handshake => self.joined.extend_from_slice(&record.fragment),
+                ContentType::Handshake => {
+                    let joined = self.joiner.push(&record.fragment);
+                    joined.map_err(|_| Breach::Flood)?;
+                }
                 ContentType::Alert => {
                     let alert = record.fragment.as_slice().try_into();
                     return Ok(Some(Input::Alert(alert.map_err(|_| Breach::Alert)?)));
@@ -216,58 +188,12 @@ impl Incoming {
             }
         }
     }
-
-    fn record(&mut self) -> Result<Option<Record>, Malformed> {
-        let Some((header, rest)) = self.held.split_first_chunk::<HEADER_LEN>() else {
-            // A stream of something else shows at its first byte.
-            if let Some(&first) = self.held.first() {
-                ContentType::from_code(first)?;
-            }
-            return Ok(None);
-        };
-        let kind = ContentType::from_code(header[0])?;
-        let version = u16::from_be_bytes([header[1], header[2]]);
-        if version != VERSION {
-            return Err(Malformed::Version(version));
-        }
-        let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
-        if length > MAX_FRAGMENT_LEN {
-            let kind = header[0];
-            return Err(Malformed::TooLong { kind, length });
-        }
-        let Some(fragment) = rest.get(..length) else {
-            return Ok(None);
-        };
-        let (slice, fragment) = (header[5], fragment.to_vec());
-        self.held.drain(..HEADER_LEN + length);
-        Ok(Some(Record {
-            kind,
-            slice,
-            fragment,
-        }))
-    }
-
-    fn message(&mut self) -> Result<Option<Vec<u8>>, Malformed> {
-        let Some(header) = self.joined.first_chunk::<MESSAGE_HEADER_LEN>() else {
-            return Ok(None);
-        };
-        let [kind, high, middle, low] = *header;
-        let length = u32::from_be_bytes([0, high, middle, low]);
-        let length = MESSAGE_HEADER_LEN + usize::try_from(length).unwrap_or(usize::MAX / 2);
-        if length > MAX_MESSAGE_LEN {
-            return Err(Malformed::TooLong { kind, length });
-        }
-        if self.joined.len() < length {
-            return Ok(None);
-        }
-        let rest = self.joined.split_off(length);
-        Ok(Some(std::mem::replace(&mut self.joined, rest)))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Malformed;
 
     fn record(kind: ContentType, slice: u8, fragment: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();

@@ -27,13 +27,13 @@ pub const HEADER_LEN: usize = 6;
 pub const MAX_PAYLOAD_LEN: usize = 1 << 14;
 
 /// Longest fragment: IV, data, three MACs, and as much padding as TLS permits.
-pub(crate) const MAX_FRAGMENT_LEN: usize = 16 + MAX_PAYLOAD_LEN + 3 * 32 + 256;
+pub const MAX_FRAGMENT_LEN: usize = 16 + MAX_PAYLOAD_LEN + 3 * 32 + 256;
 
 /// Longest record in bytes.
 pub const MAX_RECORD_LEN: usize = HEADER_LEN + MAX_FRAGMENT_LEN;
 
 /// Length of a handshake message's header in bytes.
-pub(crate) const MESSAGE_HEADER_LEN: usize = 4;
+pub const MESSAGE_HEADER_LEN: usize = 4;
 
 /// Longest handshake message in bytes, header included. The longest that a session needs is its
 /// keys for 255 contexts, 33,793 bytes, or a chain of certificates.
@@ -53,7 +53,9 @@ pub enum ContentType {
 }
 
 impl ContentType {
-    pub(crate) const fn code(self) -> u8 {
+    /// Its number.
+    #[must_use]
+    pub const fn code(self) -> u8 {
         match self {
             Self::ChangeCipherSpec => 20,
             Self::Alert => 21,
@@ -62,7 +64,11 @@ impl ContentType {
         }
     }
 
-    const fn from_code(code: u8) -> Result<Self, Malformed> {
+    /// That of this number.
+    ///
+    /// # Errors
+    /// [`Malformed::RecordType`].
+    pub const fn from_code(code: u8) -> Result<Self, Malformed> {
         Ok(match code {
             20 => Self::ChangeCipherSpec,
             21 => Self::Alert,
@@ -120,10 +126,17 @@ pub(crate) fn write_change_cipher_spec(out: &mut Vec<u8>) {
 /// Reads records from a hop's stream of bytes, in any pieces.
 ///
 /// Invariant: holds less than one record once [`Self::next`] has said that there is none.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Records {
+    version: u16,
     held: Vec<u8>,
     taken: usize,
+}
+
+impl Default for Records {
+    fn default() -> Self {
+        Self::of_version(VERSION)
+    }
 }
 
 impl Records {
@@ -131,6 +144,17 @@ impl Records {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same for a format that differs in its version. The byte behind the header means what
+    /// that format says.
+    #[must_use]
+    pub const fn of_version(version: u16) -> Self {
+        Self {
+            version,
+            held: Vec::new(),
+            taken: 0,
+        }
     }
 
     /// Takes more bytes. Drain [`Self::next`] between two calls.
@@ -163,7 +187,7 @@ impl Records {
         };
         let kind = ContentType::from_code(header[0])?;
         let version = u16::from_be_bytes([header[1], header[2]]);
-        if version != VERSION {
+        if version != self.version {
             return Err(Malformed::Version(version));
         }
         let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
@@ -187,10 +211,20 @@ impl Records {
 
 /// Joins handshake messages that records carry in pieces.
 #[derive(Debug, Default)]
-struct Joiner(Vec<u8>);
+pub struct Joiner(Vec<u8>);
 
 impl Joiner {
-    fn push(&mut self, fragment: &[u8]) -> Result<(), Error> {
+    /// Whether no message has begun.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes a record's fragment. Drain [`Self::next`] between two calls.
+    ///
+    /// # Errors
+    /// [`Breach::Flood`]: a whole message waits already.
+    pub fn push(&mut self, fragment: &[u8]) -> Result<(), Error> {
         if self.0.len() > MAX_MESSAGE_LEN {
             return Err(Breach::Flood.into());
         }
@@ -198,7 +232,12 @@ impl Joiner {
         Ok(())
     }
 
-    fn next(&mut self) -> Result<Option<Vec<u8>>, Malformed> {
+    /// The next whole message, header and all; `None` until more fragments come.
+    ///
+    /// # Errors
+    /// [`Malformed::TooLong`].
+    #[expect(clippy::should_implement_trait, reason = "an iterator could not fail")]
+    pub fn next(&mut self) -> Result<Option<Vec<u8>>, Malformed> {
         let Some(header) = self.0.first_chunk::<MESSAGE_HEADER_LEN>() else {
             return Ok(None);
         };
@@ -281,7 +320,7 @@ impl Incoming {
             }
             let kind = record.kind.code();
             // A message that has begun ends before anything else comes.
-            let is_cut = !self.joiner.0.is_empty();
+            let is_cut = !self.joiner.is_empty();
             match record.kind {
                 ContentType::Handshake => self.joiner.push(&record.fragment)?,
                 ContentType::Alert => {
